@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+/// @file arena.hpp
+/// Memory with a budget, as a small device has it.                         tier 0, needs:
+/// base/error.hpp
+///
+/// Idea     One region of `budget` bytes; an allocation takes the first hole that is large enough,
+///          a release joins its neighbours. What does not fit is refused with all the numbers, and
+///          holes too small to serve (fragmentation) are as real as on a GPU.
+///          Without a budget each allocation is the system's.
+/// Formula  an allocation takes ceil(bytes / 64) * 64;  free() = budget - held()
+/// Costs    a walk over the holes an allocation; allocate once, before the loop
+/// Breaks   memory is poisoned with 0xFF bytes (NaN in every float format, -1 in every integer) when
+///          it is handed out and when it comes back, so reading too early or too late shows
+/// See      memory.hpp, tests/base/arena_test.cpp
+#pragma once
+#include "mpt/base/error.hpp" // check
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include <sys/mman.h>
+
+namespace mpt {
+
+/// Safe to use from several threads.
+class arena {
+public:
+    static constexpr std::size_t alignment = 64; // a cache line, and the widest vector register
+
+    /// budget in bytes, rounded down to the alignment; 0: no limit.
+    explicit arena(std::size_t budget = 0, bool poison = true)
+        : budget_(budget / alignment * alignment), limited_(budget != 0), poison_(poison) {
+        if (!limited_) return;
+        check(budget_ != 0, "arena: a budget of ", budget, " bytes is below one block of ",
+              alignment, "; give more");
+        // Pages are taken from the system when they are first touched, not here.
+        void* region = mmap(nullptr, budget_, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        check(region != MAP_FAILED, "arena: the system refuses a region of ", budget_,
+              " bytes; give a smaller budget");
+        base_ = static_cast<std::byte*>(region);
+        holes_[0] = budget_;
+    }
+    ~arena() {
+        if (base_) munmap(base_, budget_);
+    }
+    arena(const arena&) = delete;
+    arena& operator=(const arena&) = delete;
+
+    /// `bytes` bytes, 64-byte aligned and poisoned. `what` names them in a refusal.
+    void* allocate(std::size_t bytes, const std::string& what) {
+        const std::size_t size = rounded(bytes);
+        std::byte* p = limited_ ? take(size, bytes, what) : system(size, bytes, what);
+        if (poison_) std::memset(p, 0xFF, size);
+        return p;
+    }
+
+    /// Give back what allocate(bytes) returned.
+    void release(void* p, std::size_t bytes) {
+        if (!p) return;
+        const std::size_t size = rounded(bytes);
+        if (poison_) std::memset(p, 0xFF, size);
+        const std::lock_guard hold(lock_);
+        held_ -= size;
+        if (limited_)
+            put(std::size_t(static_cast<std::byte*>(p) - base_), size);
+        else
+            std::free(p);
+    }
+
+    std::size_t budget() const { return budget_; }
+    std::size_t held() const {
+        const std::lock_guard hold(lock_);
+        return held_;
+    }
+    /// Bytes not held; the largest std::size_t where there is no budget.
+    std::size_t free() const { return limited_ ? budget_ - held() : unlimited; }
+    /// The largest allocation that would be served now.
+    std::size_t largest_free() const {
+        const std::lock_guard hold(lock_);
+        return limited_ ? largest_hole() : unlimited;
+    }
+
+private:
+    static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+    static std::size_t rounded(std::size_t bytes) {
+        check(bytes <= unlimited - alignment, "arena: ", bytes, " bytes asked; no machine has them");
+        return std::max((bytes + alignment - 1) / alignment * alignment, alignment);
+    }
+
+    std::byte* system(std::size_t size, std::size_t bytes, const std::string& what) {
+        void* p = std::aligned_alloc(alignment, size);
+        check(p != nullptr, "memory: ", what, " asks ", bytes,
+              " bytes and the system has no more; make the model or the batch smaller");
+        const std::lock_guard hold(lock_);
+        held_ += size;
+        return static_cast<std::byte*>(p);
+    }
+
+    std::byte* take(std::size_t size, std::size_t bytes, const std::string& what) {
+        const std::lock_guard hold(lock_);
+        for (auto hole = holes_.begin(); hole != holes_.end(); ++hole) { // first fit
+            if (hole->second < size) continue;
+            const auto [offset, length] = *hole;
+            holes_.erase(hole);
+            if (length > size) holes_[offset + size] = length - size;
+            held_ += size;
+            return base_ + offset;
+        }
+        throw error(join("memory: ", what, " asks ", bytes, " bytes; of the budget of ", budget_,
+                         ", ", held_, " are held and ", budget_ - held_,
+                         " free, the largest free block ", largest_hole(),
+                         "; give more or make the model or the batch smaller"));
+    }
+
+    void put(std::size_t offset, std::size_t length) {
+        auto after = holes_.upper_bound(offset);
+        if (after != holes_.end() && offset + length == after->first) { // join the hole behind
+            length += after->second;
+            after = holes_.erase(after);
+        }
+        if (after != holes_.begin()) { // and the one before
+            const auto before = std::prev(after);
+            if (before->first + before->second == offset) {
+                before->second += length;
+                return;
+            }
+        }
+        holes_[offset] = length;
+    }
+
+    std::size_t largest_hole() const {
+        std::size_t most = 0;
+        for (const auto& [offset, length] : holes_) most = std::max(most, length);
+        return most;
+    }
+
+    std::size_t budget_;
+    bool limited_;
+    bool poison_;
+    std::byte* base_ = nullptr;
+    std::map<std::size_t, std::size_t> holes_; // offset -> length, no two adjacent
+    std::size_t held_ = 0;
+    mutable std::mutex lock_;
+};
+
+} // namespace mpt
