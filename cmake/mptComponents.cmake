@@ -52,7 +52,10 @@ macro(mpt_find_blas)
 endmacro()
 
 macro(mpt_find_mpi)
-  find_package(MPI QUIET COMPONENTS CXX)
+  find_program(MPT_MPICXX NAMES mpicxx mpic++ mpiicpc)  # a fast no; FindMPI takes its time
+  if(MPT_MPICXX OR MPT_MPI STREQUAL "ON")
+    find_package(MPI QUIET COMPONENTS CXX)
+  endif()
   if(MPI_CXX_FOUND)  # the variables, not MPI::MPI_CXX: that target is not seen outside this folder
     set(mpt_includes "${MPI_CXX_INCLUDE_DIRS}")
     set(mpt_libraries "${MPI_CXX_LIBRARIES}")
