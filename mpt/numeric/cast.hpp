@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+/// @file cast.hpp
+/// Whole arrays from one format to another.                                tier 1, needs:
+/// base/qualifiers.hpp numeric/rounding.hpp numeric/scalar.hpp
+///
+/// Idea     The rounding of the scalar types, 16 elements at a time where the compiler may use F16C
+///          and AVX2 (-march=native), a plain loop elsewhere, and the same bits from both.
+///          x86's own fp32 -> bf16 instruction is not used: it turns subnormal numbers into 0.
+/// Costs    memory traffic, hardly any arithmetic: 6 bytes an element between fp32 and 16 bits.
+///          An ordinary store first reads the line it overwrites; a streaming store does not, but
+///          leaves the result in main memory, so it pays only for what would not stay in a cache.
+/// Breaks   arrays that overlap (widening in place); streaming what is read again at once
+/// Source   Intel, Software Developer's Manual, volume 2: VCVTPS2PH, VCVTPH2PS, VCVTNEPS2BF16
+/// See      scalar.hpp (one element), tests/numeric/cast_test.cpp, tests/numeric/digest.cpp
+#pragma once
+#include "mpt/base/qualifiers.hpp"   // MPT_RESTRICT
+#include "mpt/numeric/rounding.hpp" // fp32_magnitude, fp32_infinity, fp32_quiet
+#include "mpt/numeric/scalar.hpp"   // widen, narrow, wide_t, fp16, bf16
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#if defined(__F16C__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace mpt {
+
+/// One element. Between any two formats, except from double to 16 bits or tf32: by way of fp32
+/// that would be two roundings.
+template <class D, class S>
+constexpr D convert(S x) {
+    static_assert(!std::is_same<S, double>::value || sizeof(D) == 8 || std::is_same<D, float>::value,
+                  "double to a narrow format would round twice");
+    return narrow<D>(static_cast<wide_t<D>>(widen(x)));
+}
+
+namespace lanes { // 16 elements at a time
+
+/// Are there instructions for float <-> T?
+template <class T>
+inline constexpr bool exist = false;
+
+#if defined(__F16C__) || defined(__AVX2__)
+struct floats {
+    __m256 low, high;
+};
+
+#if defined(__F16C__)
+template <>
+inline constexpr bool exist<fp16> = true;
+
+inline __m256i narrowed(floats x, fp16) {
+    const __m128i low = _mm256_cvtps_ph(x.low, _MM_FROUND_TO_NEAREST_INT);
+    const __m128i high = _mm256_cvtps_ph(x.high, _MM_FROUND_TO_NEAREST_INT);
+    return _mm256_insertf128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+inline floats widened(__m256i codes, fp16) {
+    return {_mm256_cvtph_ps(_mm256_castsi256_si128(codes)),
+            _mm256_cvtph_ps(_mm256_extractf128_si256(codes, 1))};
+}
+#endif // F16C
+
+#if defined(__AVX2__)
+template <>
+inline constexpr bool exist<bf16> = true;
+
+// `number`, but the quiet form of `bits` where those are a NaN.
+inline __m256i unless_nan(__m256i number, __m256i bits) {
+    const __m256i a = _mm256_and_si256(bits, _mm256_set1_epi32(fp32_magnitude));
+    const __m256i nan = _mm256_cmpgt_epi32(a, _mm256_set1_epi32(fp32_infinity));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(fp32_quiet));
+    return _mm256_blendv_epi8(number, quiet, nan);
+}
+inline __m256i rounded_to_bf16(__m256 x) { // rounding.hpp: round_shift by 16
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
+    return _mm256_srli_epi32(unless_nan(sum, bits), 16);
+}
+inline __m256 widened_from_bf16(__m128i codes) {
+    const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(codes), 16);
+    return _mm256_castsi256_ps(unless_nan(bits, bits));
+}
+inline __m256i narrowed(floats x, bf16) {
+    const __m256i mixed = _mm256_packus_epi32(rounded_to_bf16(x.low), rounded_to_bf16(x.high));
+    return _mm256_permute4x64_epi64(mixed, 0xD8); // packus took 4 from each side in turn
+}
+inline floats widened(__m256i codes, bf16) {
+    return {widened_from_bf16(_mm256_castsi256_si128(codes)),
+            widened_from_bf16(_mm256_extracti128_si256(codes, 1))};
+}
+#endif // AVX2
+
+template <bool streaming, class D>
+void step(const float* src, D* dst) {
+    const floats x = {_mm256_loadu_ps(src), _mm256_loadu_ps(src + 8)};
+    __m256i* to = reinterpret_cast<__m256i*>(dst);
+    const __m256i codes = narrowed(x, D{});
+    streaming ? _mm256_stream_si256(to, codes) : _mm256_storeu_si256(to, codes);
+}
+
+template <bool streaming, class S>
+void step(const S* src, float* dst) {
+    const floats x = widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src)), S{});
+    streaming ? _mm256_stream_ps(dst, x.low) : _mm256_storeu_ps(dst, x.low);
+    streaming ? _mm256_stream_ps(dst + 8, x.high) : _mm256_storeu_ps(dst + 8, x.high);
+}
+#endif // F16C or AVX2
+
+template <bool streaming, class S, class D>
+void convert_all(const S* MPT_RESTRICT src, D* MPT_RESTRICT dst, std::size_t n) {
+    std::size_t i = 0;
+#if defined(__F16C__) || defined(__AVX2__)
+    using narrow_type = std::conditional_t<std::is_same<S, float>::value, D, S>;
+    constexpr bool one_is_float = std::is_same<S, float>::value || std::is_same<D, float>::value;
+    if constexpr (one_is_float && exist<narrow_type>) {
+        if constexpr (streaming) { // to whole cache lines
+            for (; i < n && reinterpret_cast<std::uintptr_t>(dst + i) % 64 != 0; ++i)
+                dst[i] = convert<D>(src[i]);
+        }
+        for (; n - i >= 16; i += 16) step<streaming>(src + i, dst + i);
+        // Streaming stores may pass later ones; a flag set after this must not be seen before.
+        if constexpr (streaming) _mm_sfence();
+    }
+#endif
+    for (; i < n; ++i) dst[i] = convert<D>(src[i]); // the tail, or all of it
+}
+
+} // namespace lanes
+
+/// dst[i] = src[i] in another format, i < n, each rounded once. The arrays do not overlap. One
+/// thread: the caller divides the work.
+template <class S, class D>
+void cast(const S* src, D* dst, std::size_t n) {
+    if constexpr (std::is_same<S, D>::value) {
+        if (n > 0) std::memmove(dst, src, n * sizeof(D));
+    } else {
+        lanes::convert_all<false>(src, dst, n);
+    }
+}
+
+/// cast, by streaming stores where there are such: for results too large to stay in a cache.
+template <class S, class D>
+void cast_streaming(const S* src, D* dst, std::size_t n) {
+    lanes::convert_all<true>(src, dst, n);
+}
+
+/// Does streaming pay, for arrays of so many bytes (read and written together, by all threads)?
+/// The largest cache is no good measure: it may be shared with cores and programs not ours, and a
+/// virtual machine reports the whole of it. 64 MiB is past what two busy cores keep for themselves.
+constexpr bool streaming_pays(std::size_t bytes) { return bytes > (std::size_t(64) << 20); }
+
+/// src[0..n) in the wide type: src itself where T is wide already (nothing is copied), else
+/// scratch, which holds n elements and receives them.
+template <class T>
+const wide_t<T>* widen(const T* src, std::size_t n, wide_t<T>* scratch) {
+    if constexpr (std::is_same<T, wide_t<T>>::value) {
+        return src;
+    } else {
+        cast(src, scratch, n);
+        return scratch;
+    }
+}
+
+/// dst[i] = src[i] rounded to T, i < n. Where T is wide and src is dst, there is nothing to do.
+template <class T>
+void narrow(const wide_t<T>* src, T* dst, std::size_t n) {
+    if (static_cast<const void*>(src) != static_cast<const void*>(dst)) cast(src, dst, n);
+}
+
+/// dst[i] = src[i] rounded to tf32, as fp32, i < n. dst may be src.
+inline void round_tf32(const float* src, float* dst, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) dst[i] = round_tf32(src[i]);
+}
+
+} // namespace mpt
