@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+/// @file params.hpp
+/// All parameters in one flat buffer, and the map of it.                   tier 4, needs:
+/// base/device_span.hpp base/philox.hpp
+///
+/// Idea     A model's tensors lie one behind the other; a tensor is a view, a unit (what is gathered,
+///          bucketed and checkpointed together: the embedding, a block) is a run of tensors.
+///          Optimizer, casts and collectives see one array and need no list of tensors.
+/// Formula  tensor t at [begin, begin + size), unit u at [begin of its first, end of its last);
+///          units cover the buffer in order, without gaps
+/// Breaks   a tensor added to a unit that is already closed: it would not be contiguous
+/// Source   Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054 (contiguous buffers)
+/// See      strategy.hpp (who acquires units), tests/nn/params_test.cpp
+#pragma once
+#include "mpt/base/device_span.hpp" // device_span, check
+#include "mpt/base/philox.hpp"      // normal: initial values from (seed, tensor, element)
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mpt {
+
+/// One tensor of the flat buffer. Sizes and positions in elements.
+struct tensor_info {
+    std::string name;               // "h.0.attn.c_attn.weight"
+    std::vector<std::size_t> shape; // row-major
+    std::size_t begin = 0, size = 0;
+    float deviation = 0; // initial values: normal(0, deviation) where > 0,
+    float constant = 0;  // else this constant
+    int unit = 0;
+    bool decays = false; // weight decay: matrices yes; biases and norms no
+};
+
+/// A run of tensors that is gathered, reduced and checkpointed together.
+struct unit_info {
+    std::string name;
+    std::size_t begin = 0, end = 0; // elements of the flat buffer
+    std::size_t size() const { return end - begin; }
+};
+
+/// The map of the flat buffer. Built once by a model, in the order of its units.
+struct layout {
+    std::vector<tensor_info> tensors;
+    std::vector<unit_info> units;
+
+    std::size_t size() const { return units.empty() ? 0 : units.back().end; } // elements
+
+    /// Open the next unit; tensors added from now on are its own. Returns its number.
+    int add_unit(std::string name) {
+        units.push_back({std::move(name), size(), size()});
+        return int(units.size()) - 1;
+    }
+
+    /// Append a tensor to the open unit. Returns its number.
+    int add(std::string name, std::vector<std::size_t> shape, float deviation, float constant = 0) {
+        check(!units.empty(), "layout: tensor ", name, " has no unit; call add_unit first");
+        std::size_t size = 1;
+        for (const std::size_t n : shape) size *= n;
+        unit_info& unit = units.back();
+        const bool matrix = shape.size() >= 2;
+        tensors.push_back({std::move(name), std::move(shape), unit.end, size, deviation, constant,
+                           int(units.size()) - 1, matrix});
+        unit.end += size;
+        return int(tensors.size()) - 1;
+    }
+
+    /// The tensor that element `index` of the flat buffer belongs to.
+    const tensor_info& tensor_of(std::size_t index) const {
+        for (const tensor_info& t : tensors)
+            if (index < t.begin + t.size) return t;
+        throw error(join("layout: element ", index, " of ", size(), " parameters"));
+    }
+};
+
+/// The view of a tensor inside its unit's span, as acquire() returns it.
+template <class T>
+device_span<T> view(const layout& map, device_span<T> unit, int tensor) {
+    const tensor_info& t = map.tensors[std::size_t(tensor)];
+    return unit.subspan(t.begin - map.units[std::size_t(t.unit)].begin, t.size);
+}
+
+/// A part of a flat buffer, and where in the whole it lies.
+template <class T>
+struct piece {
+    device_span<T> data;
+    std::size_t begin; // element of the whole flat buffer that data starts with
+};
+/// What a rank owns: its shard of each unit, in the order of the units.
+template <class T>
+using pieces = std::vector<piece<T>>;
+
+template <class T>
+std::size_t size_of(const pieces<T>& parts) {
+    std::size_t n = 0;
+    for (const piece<T>& p : parts) n += p.data.size();
+    return n;
+}
+
+/// Initial values of elements [begin, begin + out.size()) of the flat buffer, in host memory.
+/// They depend on (seed, tensor, element) only: any rank can make any part.
+inline void initial_values(const layout& map, std::uint64_t seed, std::size_t begin,
+                           std::span<float> out) {
+    for (std::size_t number = 0; number < map.tensors.size(); ++number) {
+        const tensor_info& t = map.tensors[number];
+        const std::size_t from = std::max(begin, t.begin);
+        const std::size_t to = std::min(begin + out.size(), t.begin + t.size);
+        for (std::size_t i = from; i < to; ++i)
+            out[i - begin] =
+                t.deviation > 0 ? t.deviation * normal(seed, std::uint32_t(number), i - t.begin)
+                                : t.constant;
+    }
+}
+
+} // namespace mpt
