@@ -5,8 +5,8 @@
 ///
 /// Idea     s eeeeeeee mmmmmmm: value = (-1)^s * 1.mmmmmmm * 2^(eeeeeeee - 127), the exponents of
 ///          fp32. Widening appends 16 zero bits, narrowing rounds 16 bits away.
-///              0 01111111 0000000   3F80   1          0 11111110 1111111   7F7F   3.39e38, the largest
-///              0 01111111 0000001   3F81   1 + 2^-7   0 00000000 0000001   0001   2^-133, the smallest
+///              0 01111111 0000000   3F80   1          0 11111110 1111111   7F7F   3.39e38, largest
+///              0 01111111 0000001   3F81   1 + 2^-7   0 00000000 0000001   0001   2^-133, smallest
 ///          No gradient is lost to underflow; but neighbours differ by 1 part in 128 to 256, and
 ///          a weight of 1 moves down only by more than 2^-9, up only by more than 2^-8.
 /// Costs    2 bytes; arithmetic is done in fp32 and rounded once, so there are no operators here

@@ -32,7 +32,7 @@ namespace mpt {
 /// that would be two roundings.
 template <class D, class S>
 constexpr D convert(S x) {
-    static_assert(!std::is_same<S, double>::value || sizeof(D) == 8 || std::is_same<D, float>::value,
+    static_assert(!std::is_same_v<S, double> || std::is_same_v<D, wide_t<D>>,
                   "double to a narrow format would round twice");
     return narrow<D>(static_cast<wide_t<D>>(widen(x)));
 }
@@ -114,8 +114,8 @@ template <bool streaming, class S, class D>
 void convert_all(const S* MPT_RESTRICT src, D* MPT_RESTRICT dst, std::size_t n) {
     std::size_t i = 0;
 #if defined(__F16C__) || defined(__AVX2__)
-    using narrow_type = std::conditional_t<std::is_same<S, float>::value, D, S>;
-    constexpr bool one_is_float = std::is_same<S, float>::value || std::is_same<D, float>::value;
+    using narrow_type = std::conditional_t<std::is_same_v<S, float>, D, S>;
+    constexpr bool one_is_float = std::is_same_v<S, float> || std::is_same_v<D, float>;
     if constexpr (one_is_float && exist<narrow_type>) {
         if constexpr (streaming) { // to whole cache lines
             for (; i < n && reinterpret_cast<std::uintptr_t>(dst + i) % 64 != 0; ++i)
@@ -135,7 +135,7 @@ void convert_all(const S* MPT_RESTRICT src, D* MPT_RESTRICT dst, std::size_t n) 
 /// thread: the caller divides the work.
 template <class S, class D>
 void cast(const S* src, D* dst, std::size_t n) {
-    if constexpr (std::is_same<S, D>::value) {
+    if constexpr (std::is_same_v<S, D>) {
         if (n > 0) std::memmove(dst, src, n * sizeof(D));
     } else {
         lanes::convert_all<false>(src, dst, n);
@@ -157,7 +157,7 @@ constexpr bool streaming_pays(std::size_t bytes) { return bytes > (std::size_t(6
 /// scratch, which holds n elements and receives them.
 template <class T>
 const wide_t<T>* widen(const T* src, std::size_t n, wide_t<T>* scratch) {
-    if constexpr (std::is_same<T, wide_t<T>>::value) {
+    if constexpr (std::is_same_v<T, wide_t<T>>) {
         return src;
     } else {
         cast(src, scratch, n);
