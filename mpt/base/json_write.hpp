@@ -36,6 +36,13 @@ inline std::size_t utf8_length(std::string_view text, std::size_t at) {
     return overlong || surrogate || beyond ? 0 : length;
 }
 
+/// Bytes from the beginning of `text` that are UTF-8: all of them, or up to the first fault.
+inline std::size_t utf8_prefix(std::string_view text) {
+    std::size_t at = 0;
+    while (const std::size_t length = utf8_length(text, at)) at += length;
+    return at;
+}
+
 /// `s` in quotes. Bytes that are not UTF-8 become U+FFFD.
 inline std::string quote(std::string_view s) {
     std::string out = "\"";

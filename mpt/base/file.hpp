@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+/// @file file.hpp
+/// Files: read in parts, and written whole or not at all.                  tier 0, needs:
+/// base/error.hpp
+///
+/// Idea     A new file grows under another name beside the old one. It is flushed to the disk, then
+///          renamed: readers see the old bytes or the new ones, never half of them; a full disk, a
+///          kill or a power cut at any moment leaves the old file as it was.
+/// Costs    disk: old and new at once.  time: two fsyncs a file
+/// Breaks   two programs that write the same path at once share the temporary name PATH.tmp
+/// Source   rename(2), fsync(2): the folder is flushed too, or the new name may be lost
+/// See      train/safetensors.hpp (a user), tests/base/file_test.cpp
+#pragma once
+#include "mpt/base/error.hpp" // check, error, join
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mpt {
+
+inline constexpr std::size_t largest_write = std::size_t(1)
+                                             << 30; // Linux takes 2 GiB - 4 KiB a call
+
+/// A regular file that is read. Every error begins with "KIND PATH: ".
+class input_file {
+public:
+    input_file(std::string kind, const std::string& path) : name_(std::move(kind) + ' ' + path) {
+        file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not block
+        check(file_ >= 0, name_, ": cannot be opened (", std::strerror(errno),
+              "); give a file that exists and can be read");
+        struct stat s {};
+        const bool known = fstat(file_, &s) == 0;
+        if (known && S_ISREG(s.st_mode)) {
+            size_ = std::uint64_t(s.st_size);
+            return;
+        }
+        close(file_);
+        throw error(join(name_, ": is ",
+                         known && S_ISDIR(s.st_mode) ? "a folder" : "no regular file",
+                         ", wanted a file; name the file itself"));
+    }
+    ~input_file() { close(file_); }
+    input_file(const input_file&) = delete;
+    input_file& operator=(const input_file&) = delete;
+
+    const std::string& name() const { return name_; } // "KIND PATH"
+    std::uint64_t size() const { return size_; }      // bytes, when it was opened
+
+    /// Fill `to` with the bytes from `offset` on. Throws where the file ends before.
+    void read(std::uint64_t offset, std::span<std::byte> to) const {
+        while (!to.empty()) {
+            const ssize_t n =
+                pread(file_, to.data(), std::min(to.size(), largest_write), off_t(offset));
+            if (n < 0 && errno == EINTR) continue;
+            check(n >= 0, name_, ": cannot be read at byte ", offset, " (", std::strerror(errno),
+                  "); check the disk");
+            check(n > 0, name_, ": ends at byte ", offset, ", wanted ", to.size(),
+                  " bytes more; it was cut short, get it anew");
+            offset += std::uint64_t(n);
+            to = to.subspan(std::size_t(n));
+        }
+    }
+
+private:
+    std::string name_;
+    int file_ = -1;
+    std::uint64_t size_ = 0;
+};
+
+/// A file that appears under its name at commit(). Without one nothing is left of it.
+class output_file {
+public:
+    output_file(std::string kind, const std::string& path)
+        : name_(std::move(kind) + ' ' + path), path_(path), temporary_(path + ".tmp") {
+        unlink(temporary_.c_str()); // of a run that was killed
+        file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file_ < 0) fail("cannot be written");
+    }
+    ~output_file() {
+        if (file_ < 0) return;
+        close(file_);
+        unlink(temporary_.c_str());
+    }
+    output_file(const output_file&) = delete;
+    output_file& operator=(const output_file&) = delete;
+
+    void write(std::span<const std::byte> from) {
+        while (!from.empty()) {
+            const ssize_t n = ::write(file_, from.data(), std::min(from.size(), largest_write));
+            if (n < 0 && errno == EINTR) continue;
+            if (n < 0) fail(join("cannot be written past byte ", size_));
+            size_ += std::uint64_t(n);
+            from = from.subspan(std::size_t(n));
+        }
+    }
+    void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+    /// Flush and rename: from here on the new bytes are under the name. Once, and last.
+    void commit() {
+        if (fsync(file_) != 0) fail("cannot be flushed");
+        if (close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
+        if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot get its name");
+        const std::size_t slash = path_.rfind('/');
+        const std::string folder = slash == path_.npos ? "." : path_.substr(0, slash + 1);
+        const int f = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (f < 0) return; // a folder without the right to list it; the file is there
+        const bool flushed =
+            fsync(f) == 0 || errno == EINVAL; // some file systems have no such call
+        const int fault = errno;
+        close(f);
+        errno = fault;
+        if (!flushed) fail("is written, but its folder cannot be flushed");
+    }
+
+private:
+    [[noreturn]] void fail(const std::string& what) {
+        const int fault = errno;
+        if (file_ < 0) unlink(temporary_.c_str());
+        throw error(join(name_, ": ", what, " (", std::strerror(fault),
+                         "); free some space or choose a folder that exists and can be written"));
+    }
+
+    std::string name_, path_, temporary_;
+    int file_ = -1;
+    std::uint64_t size_ = 0; // bytes written
+};
+
+} // namespace mpt
