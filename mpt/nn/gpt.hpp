@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+/// @file gpt.hpp
+/// A GPT, forward and backward, for any scalar type, operations and strategy.  tier 4, needs:
+/// nn/batch.hpp nn/gpt_layout.hpp nn/strategy.hpp
+///
+/// Idea     A unit is acquired, used, released; backward says when its gradient is ready. Weights,
+///          activations and their gradients are T; inside an operation everything is wide_t<T>
+///          and rounded once. `ops` is the list of operations: plain loops (loops.hpp), kernels.
+/// Formula  x = wte[token] + wpe[t];  x += attn(ln_1(x));  x += mlp(ln_2(x));  logits = ln_f(x) wte'
+///          loss = sum over targets of -log softmax(logits)[target], not divided: the step divides
+///          by the tokens of its whole window
+/// Costs    about 6 P operations a token plus 12 L C T / 2 for causal attention (forward 1, backward 2)
+/// Breaks   the gradient of wte has two sources, the head first, the embedding last: ready only then
+/// Source   Radford et al. 2019, section 2.3; Press and Wolf 2017, arXiv:1608.05859 (tied head)
+/// See      gpt_layout.hpp (sizes, parameters, activations), chapters/06_gpt.cpp, tests/nn/gpt_test.cpp
+#pragma once
+#include "mpt/nn/batch.hpp"      // batch
+#include "mpt/nn/gpt_layout.hpp" // gpt_config, gpt_tensors, gpt_acts
+#include "mpt/nn/strategy.hpp"   // strategy: acquire, release, collect, ready
+
+#include <cstdint>
+
+namespace mpt {
+
+template <class T, class Ops>
+class gpt {
+public:
+    /// seed: of the dropout masks. Throws where the sizes of `config` do not fit each other.
+    gpt(const gpt_config& config, Ops& operations, std::uint64_t seed = 0)
+        : config(config), ops(operations), map(gpt_layout(config, tensors)), seed_(seed) {}
+
+    const gpt_config config;
+    Ops& ops;
+    gpt_tensors tensors;
+    const layout map;
+
+    /// The sum of the losses of the batch's targets; `acts` keeps what backward needs.
+    double forward(strategy<T>& s, device_span<const T> weights, const batch& b, gpt_acts<T>& acts) {
+        check(b.B == acts.B && b.T == acts.T_, "gpt: a batch of (", b.B, ",", b.T,
+              ") tokens for activations of (", acts.B, ",", acts.T_, "); make both the same");
+        const auto unit = s.acquire(weights, 0);
+        ops.embedding_forward(acts.embedded, b.inputs, view(map, unit, tensors.wte),
+                              view(map, unit, tensors.wpe), table(b));            // (B,T,C)
+        if (config.dropout > 0)
+            ops.dropout_forward(acts.embedded, acts.embedded, config.dropout, key(b, 0), rows(b));
+        s.release(0);
+
+        device_span<const T> x = acts.embedded;
+        for (int l = 0; l < config.layers; ++l) {
+            const auto block = s.acquire(weights, 1 + l);
+            forward_block(l, block, x, b, acts.block[std::size_t(l)]);            // (B,T,C)
+            s.release(1 + l);
+            x = acts.block[std::size_t(l)].out;
+        }
+
+        const auto head = s.acquire(weights, 0);
+        ops.layernorm_forward(acts.last, acts.mean, acts.rstd, x, view(map, head, tensors.ln_f_weight),
+                              view(map, head, tensors.ln_f_bias), norm(b));       // (B,T,C)
+        ops.linear_forward(acts.logits, acts.last, view(map, head, tensors.wte), {},
+                           {n(b), config.channels, config.vocabulary});           // (B,T,V)
+        s.release(0);
+        ops.cross_entropy_forward(acts.losses, acts.lse, acts.logits, b.targets, n(b),
+                                  config.vocabulary);                             // (B,T)
+        return ops.sum(acts.losses);
+    }
+
+    /// Gradients of seed * (sum of losses), after forward on the same batch. seed: S / tokens of the
+    /// window. The unit's gradients go where `s` collects them.
+    void backward(strategy<T>& s, device_span<const T> weights, const batch& b, gpt_acts<T>& acts,
+                  float seed, gradients<T>& grads) {
+        ops.cross_entropy_backward(acts.logits, acts.logits, acts.lse, b.targets, seed, n(b),
+                                   config.vocabulary);                            // (B,T,V)
+        const device_span<T> d = s.collect(grads, 0);
+        {
+            const auto head = s.acquire(weights, 0);
+            ops.linear_backward(acts.dbranch, view(map, d, tensors.wte), {}, acts.logits, acts.last,
+                                view(map, head, tensors.wte),
+                                {n(b), config.channels, config.vocabulary});
+            ops.layernorm_backward(acts.dres, view(map, d, tensors.ln_f_weight),
+                                   view(map, d, tensors.ln_f_bias), acts.dbranch, input(acts, config.layers),
+                                   view(map, head, tensors.ln_f_weight), acts.mean, acts.rstd, norm(b),
+                                   false);
+            s.release(0);
+        }
+        for (int l = config.layers - 1; l >= 0; --l) {
+            const auto block = s.acquire(weights, 1 + l);
+            backward_block(l, block, s.collect(grads, 1 + l), input(acts, l), b, acts);
+            s.release(1 + l);
+            s.ready(grads, 1 + l, b.micro);
+        }
+        if (config.dropout > 0)
+            ops.dropout_backward(acts.dres, acts.dres, config.dropout, key(b, 0), rows(b));
+        ops.embedding_backward(view(map, d, tensors.wte), view(map, d, tensors.wpe), acts.dres, b.inputs,
+                               table(b));
+        s.ready(grads, 0, b.micro);
+    }
+
+private:
+    void forward_block(int l, device_span<const T> w, device_span<const T> x, const batch& b,
+                       gpt_block_acts<T>& a) {
+        const gpt_block_tensors& t = tensors.block[std::size_t(l)];
+        const int C = config.channels;
+        ops.layernorm_forward(a.h1, a.mean1, a.rstd1, x, view(map, w, t.ln_1_weight),
+                              view(map, w, t.ln_1_bias), norm(b));                // (B,T,C)
+        ops.linear_forward(a.qkv, a.h1, view(map, w, t.qkv_weight), view(map, w, t.qkv_bias),
+                           {n(b), C, config.qkv()});                              // (B,T,Q)
+        ops.attention_forward(a.att, a.lse, a.qkv, heads(b), config.dropout, key(b, 1 + 3 * l));
+        // A branch's end needs no room of its own: it goes to where the sum will stand.
+        ops.linear_forward(a.mid, a.att, view(map, w, t.attn_weight), view(map, w, t.attn_bias),
+                           {n(b), C, C});                                         // (B,T,C)
+        ops.residual_forward(a.mid, x, a.mid, config.dropout, key(b, 2 + 3 * l), rows(b));
+
+        ops.layernorm_forward(a.h2, a.mean2, a.rstd2, a.mid, view(map, w, t.ln_2_weight),
+                              view(map, w, t.ln_2_bias), norm(b));                // (B,T,C)
+        ops.linear_forward(a.fc, a.h2, view(map, w, t.fc_weight), view(map, w, t.fc_bias),
+                           {n(b), C, config.hidden()});                           // (B,T,4C)
+        ops.gelu_forward(a.gelu, a.fc);
+        ops.linear_forward(a.out, a.gelu, view(map, w, t.proj_weight), view(map, w, t.proj_bias),
+                           {n(b), config.hidden(), C});                           // (B,T,C)
+        ops.residual_forward(a.out, a.mid, a.out, config.dropout, key(b, 3 + 3 * l), rows(b));
+    }
+
+    // acts.dres holds the gradient of the block's output, then of its input.
+    void backward_block(int l, device_span<const T> w, device_span<T> d, device_span<const T> x,
+                        const batch& b, gpt_acts<T>& acts) {
+        const gpt_block_tensors& t = tensors.block[std::size_t(l)];
+        const gpt_block_acts<T>& a = acts.block[std::size_t(l)];
+        const int C = config.channels;
+        const std::size_t tokens = std::size_t(n(b));
+        const device_span<T> dqkv = acts.dwide.first(tokens * std::size_t(config.qkv()));
+        const device_span<T> datt = acts.dwide.subspan(dqkv.size(), tokens * std::size_t(C)); // Q <= 3C
+
+        device_span<const T> dend = through_dropout(acts, b, 3 + 3 * l);
+        ops.linear_backward(acts.dwide, view(map, d, t.proj_weight), view(map, d, t.proj_bias), dend,
+                            a.gelu, view(map, w, t.proj_weight), {n(b), config.hidden(), C});
+        ops.gelu_backward(acts.dwide, acts.dwide, a.fc);
+        ops.linear_backward(acts.dbranch, view(map, d, t.fc_weight), view(map, d, t.fc_bias), acts.dwide,
+                            a.h2, view(map, w, t.fc_weight), {n(b), C, config.hidden()});
+        ops.layernorm_backward(acts.dres, view(map, d, t.ln_2_weight), view(map, d, t.ln_2_bias),
+                               acts.dbranch, a.mid, view(map, w, t.ln_2_weight), a.mean2, a.rstd2,
+                               norm(b), true);
+
+        dend = through_dropout(acts, b, 2 + 3 * l);
+        ops.linear_backward(datt, view(map, d, t.attn_weight), view(map, d, t.attn_bias), dend, a.att,
+                            view(map, w, t.attn_weight), {n(b), C, C});
+        ops.attention_backward(dqkv, datt, a.qkv, a.att, a.lse, heads(b), config.dropout,
+                               key(b, 1 + 3 * l));
+        ops.linear_backward(acts.dbranch, view(map, d, t.qkv_weight), view(map, d, t.qkv_bias), dqkv, a.h1,
+                            view(map, w, t.qkv_weight), {n(b), C, config.qkv()});
+        ops.layernorm_backward(acts.dres, view(map, d, t.ln_1_weight), view(map, d, t.ln_1_bias),
+                               acts.dbranch, x, view(map, w, t.ln_1_weight), a.mean1, a.rstd1, norm(b),
+                               true);
+    }
+
+    // The gradient of a branch's end: that of the residual stream, through the mask.
+    device_span<const T> through_dropout(gpt_acts<T>& acts, const batch& b, int layer) {
+        if (config.dropout == 0) return acts.dres;
+        ops.dropout_backward(acts.dbranch, acts.dres, config.dropout, key(b, layer), rows(b));
+        return acts.dbranch;
+    }
+
+    // The residual stream before block l; behind the last block for l = layers.
+    device_span<const T> input(const gpt_acts<T>& acts, int l) const {
+        return l == 0 ? acts.embedded : acts.block[std::size_t(l) - 1].out;
+    }
+
+    int n(const batch& b) const { return b.B * b.T; }
+    layernorm_shape norm(const batch& b) const { return {n(b), config.channels}; }
+    embedding_shape table(const batch& b) const {
+        return {b.B, b.T, config.channels, config.vocabulary};
+    }
+    attention_shape heads(const batch& b) const {
+        return {b.B, b.T, config.heads, config.kv_heads, config.head_dim()};
+    }
+    dropout_shape rows(const batch& b) const {
+        return {b.B, std::size_t(b.T) * std::size_t(config.channels)};
+    }
+    dropout_key key(const batch& b, int layer) const { return {seed_, layer, b.step, b.sample}; }
+
+    std::uint64_t seed_;
+};
+
+} // namespace mpt
