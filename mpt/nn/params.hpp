@@ -13,8 +13,9 @@
 /// See      strategy.hpp (who acquires units), tests/nn/params_test.cpp
 #pragma once
 #include "mpt/base/device_span.hpp" // device_span, check
-#include "mpt/base/philox.hpp"      // normal: initial values from (seed, tensor, element)
+#include "mpt/base/philox.hpp"      // philox, normal_pair: initial values by address
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -99,6 +100,15 @@ std::size_t size_of(const pieces<T>& parts) {
     return n;
 }
 
+/// Number `i` of a tensor's stream of normal numbers (mean 0, variance 1).
+inline float initial_normal(std::uint64_t seed, std::uint32_t tensor, std::uint64_t i) {
+    const std::uint64_t block = i / 4; // a counter gives two pairs
+    const philox4 r = philox({std::uint32_t(block), std::uint32_t(block >> 32), tensor, 0x1217},
+                             std::uint32_t(seed), std::uint32_t(seed >> 32));
+    const normal2 pair = i % 4 < 2 ? normal_pair(r.x[0], r.x[1]) : normal_pair(r.x[2], r.x[3]);
+    return float(i % 2 == 0 ? pair.first : pair.second);
+}
+
 /// Initial values of elements [begin, begin + out.size()) of the flat buffer, in host memory.
 /// They depend on (seed, tensor, element) only: any rank can make any part.
 inline void initial_values(const layout& map, std::uint64_t seed, std::size_t begin,
@@ -109,8 +119,9 @@ inline void initial_values(const layout& map, std::uint64_t seed, std::size_t be
         const std::size_t to = std::min(begin + out.size(), t.begin + t.size);
         for (std::size_t i = from; i < to; ++i)
             out[i - begin] =
-                t.deviation > 0 ? t.deviation * normal(seed, std::uint32_t(number), i - t.begin)
-                                : t.constant;
+                t.deviation > 0
+                    ? t.deviation * initial_normal(seed, std::uint32_t(number), i - t.begin)
+                    : t.constant;
     }
 }
 
