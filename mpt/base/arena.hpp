@@ -9,8 +9,8 @@
 ///          Without a budget each allocation is the system's.
 /// Formula  an allocation takes ceil(bytes / 64) * 64;  free() = budget - held()
 /// Costs    a walk over the holes an allocation; allocate once, before the loop
-/// Breaks   memory is poisoned with 0xFF bytes (NaN in every float format, -1 in every integer) when
-///          it is handed out and when it comes back, so reading too early or too late shows
+/// Breaks   memory is poisoned with 0xFF bytes (NaN in every float format, -1 in every integer)
+///          when it is handed out and when it comes back, so reading too early or too late shows
 /// See      memory.hpp, tests/base/arena_test.cpp
 #pragma once
 #include "mpt/base/error.hpp" // check
@@ -93,7 +93,8 @@ private:
     static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
     static std::size_t rounded(std::size_t bytes) {
-        check(bytes <= unlimited - alignment, "arena: ", bytes, " bytes asked; no machine has them");
+        check(bytes <= unlimited - alignment, "arena: ", bytes,
+              " bytes asked; no machine has them");
         return std::max((bytes + alignment - 1) / alignment * alignment, alignment);
     }
 

@@ -71,7 +71,8 @@ public:
         const std::lock_guard hold(lock_);
         account& a = of(p);
         check(bytes <= a.now[int(k)], "ledger: ", bytes, " bytes of ", to_string(k), " on ",
-              to_string(p), " are given back, ", a.now[int(k)], " are held; free once, as allocated");
+              to_string(p), " are given back, ", a.now[int(k)],
+              " are held; free once, as allocated");
         a.now[int(k)] -= bytes;
         a.total -= bytes;
     }

@@ -3,8 +3,9 @@
 /// Buffers that enter themselves in the ledger.                            tier 0, needs:
 /// base/arena.hpp base/device_span.hpp base/ledger.hpp
 ///
-/// Idea     A rank has one memory: the arena of its device (with a budget, perhaps), the host's, and
-///          the book that both are entered in. A buffer lives in it and leaves it with its scope.
+/// Idea     A rank has one memory: the arena of its device (with a budget, perhaps), the host's,
+///          and the book that both are entered in. A buffer lives in it and leaves it with its
+///          scope.
 /// Formula  bytes in the ledger = elements * sizeof(T), exactly, while the buffer lives
 /// Breaks   a buffer that outlives its memory
 /// See      arena.hpp (refusals, poison), tests/base/memory_test.cpp
@@ -39,9 +40,10 @@ public:
     /// Throws mpt::error naming `what` when the place has no room for it.
     buffer(memory& mem, kind k, std::size_t size, std::string what, place p = place::device)
         : mem_(&mem), kind_(k), place_(p), size_(size) {
-        check(p != place::file, "buffer: ", what, " cannot lie in a file; device or host can hold it");
-        check(size <= std::numeric_limits<std::size_t>::max() / sizeof(T), "memory: ", what, " asks ",
-              size, " elements of ", sizeof(T), " bytes; no machine has them");
+        check(p != place::file, "buffer: ", what,
+              " cannot lie in a file; device or host can hold it");
+        check(size <= std::numeric_limits<std::size_t>::max() / sizeof(T), "memory: ", what,
+              " asks ", size, " elements of ", sizeof(T), " bytes; no machine has them");
         data_ = static_cast<T*>(arena_of().allocate(bytes(), what));
         mem.books.add(k, p, bytes());
     }

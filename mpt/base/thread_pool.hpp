@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /// @file thread_pool.hpp
-/// Numbered tasks over a few threads; the same tasks for any number of them.  tier 0, needs: std only
+/// Numbered tasks over a few threads; the same tasks for any number of them.  tier 0, needs: std
+///          only
 ///
-/// Idea     for_each(tasks, f) calls f(task, worker) once for each task. Which worker takes a task is
-///          chance, what a task covers is not: work is cut by its size, never by the thread count,
-///          and a sum is made of one part a task, added in task order. So a sum has the same bits
-///          on 1 thread and on 64.
+/// Idea     for_each(tasks, f) calls f(task, worker) once for each task. Which worker takes a task
+///          is chance, what a task covers is not: work is cut by its size, never by the thread
+///          count, and a sum is made of one part a task, added in task order. So a sum has the same
+///          bits on 1 thread and on 64.
 /// Costs    waiting workers spin for some microseconds, then sleep: threads that spin on
 ///          collapse on a machine whose cores are shared
 /// Breaks   f that calls for_each of the same pool (runs at once, on the calling thread alone)

@@ -3,8 +3,9 @@
 /// What a model is shown at once, and which part of the whole batch it is. tier 4, needs:
 /// base/device_span.hpp
 ///
-/// Idea     A window (one optimizer step) is made of micro-batches on every rank. Each knows its place
-///          in the whole, so that dropout draws the masks of the joined batch on any number of ranks.
+/// Idea     A window (one optimizer step) is made of micro-batches on every rank. Each knows its
+///          place in the whole, so that dropout draws the masks of the joined batch on any number
+///          of ranks.
 /// Formula  sample of row b = sample + b,  sample = (micro * ranks + rank) * B
 /// See      mpt/train/data.hpp (who fills it), dropout.hpp (who needs step and sample)
 #pragma once

@@ -21,7 +21,8 @@ public:
     /// bytes_per_worker: the largest of the operations' X_scratch() queries, in bytes.
     cpu(thread_pool& threads, memory& mem, std::size_t bytes_per_worker, bool tf32_products = false)
         : pool(threads), tf32(tf32_products), stride_(rounded(bytes_per_worker)),
-          scratch_(mem, kind::temp, stride_ * std::size_t(threads.size()), "scratch of the operations") {}
+          scratch_(mem, kind::temp, stride_ * std::size_t(threads.size()),
+                   "scratch of the operations") {}
 
     thread_pool& pool;
     bool tf32; // operands of matrix products are rounded to 10 fraction bits first
@@ -31,7 +32,8 @@ public:
     template <class W>
     W* scratch(int worker, std::size_t count) const {
         check(count * sizeof(W) <= stride_, "cpu: an operation wants ", count * sizeof(W),
-              " bytes of scratch a worker, ", stride_, " are reserved; reserve what X_scratch() says");
+              " bytes of scratch a worker, ", stride_,
+              " are reserved; reserve what X_scratch() says");
         auto* bytes = const_cast<std::byte*>(scratch_.span().data());
         return reinterpret_cast<W*>(bytes + stride_ * std::size_t(worker));
     }

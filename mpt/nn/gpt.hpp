@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: MIT
 /// @file gpt.hpp
 /// A GPT, forward and backward, for any scalar type, operations and strategy.  tier 4, needs:
-/// nn/batch.hpp nn/gpt_layout.hpp nn/strategy.hpp
+/// nn/batch.hpp nn/gpt_layout.hpp nn/shapes.hpp nn/strategy.hpp
 ///
 /// Idea     A unit is acquired, used, released; backward says when its gradient is ready. Weights,
 ///          activations and their gradients are T; inside an operation everything is wide_t<T>
 ///          and rounded once. `ops` is the list of operations: plain loops (loops.hpp), kernels.
-/// Formula  x = wte[token] + wpe[t];  x += attn(ln_1(x));  x += mlp(ln_2(x));  logits = ln_f(x) wte'
-///          loss = sum over targets of -log softmax(logits)[target], not divided: the step divides
-///          by the tokens of its whole window
-/// Costs    about 6 P operations a token plus 12 L C T / 2 for causal attention (forward 1, backward 2)
-/// Breaks   the gradient of wte has two sources, the head first, the embedding last: ready only then
+/// Formula  x = wte[token] + wpe[t];  x += attn(ln_1(x));  x += mlp(ln_2(x));  logits = ln_f(x)
+///          wte' loss = sum over targets of -log softmax(logits)[target], not divided: the step
+///          divides by the tokens of its whole window
+/// Costs    about 6 P operations a token plus 12 L C T / 2 for causal attention (forward 1,
+///          backward 2)
+/// Breaks   the gradient of wte has two sources, the head first, the embedding last: ready only
+///          then
 /// Source   Radford et al. 2019, section 2.3; Press and Wolf 2017, arXiv:1608.05859 (tied head)
-/// See      gpt_layout.hpp (sizes, parameters, activations), chapters/06_gpt.cpp, tests/nn/gpt_test.cpp
+/// See      gpt_layout.hpp (sizes, parameters, activations), chapters/06_gpt.cpp,
+///          tests/nn/gpt_test.cpp
 #pragma once
 #include "mpt/nn/batch.hpp"      // batch
 #include "mpt/nn/gpt_layout.hpp" // gpt_config, gpt_tensors, gpt_acts
+#include "mpt/nn/shapes.hpp"     // linear_shape, attention_shape, dropout_key, ...
 #include "mpt/nn/strategy.hpp"   // strategy: acquire, release, collect, ready
 
 #include <cstdint>
@@ -35,7 +39,8 @@ public:
     const layout map;
 
     /// The sum of the losses of the batch's targets; `acts` keeps what backward needs.
-    double forward(strategy<T>& s, device_span<const T> weights, const batch& b, gpt_acts<T>& acts) {
+    double forward(strategy<T>& s, device_span<const T> weights, const batch& b,
+                   gpt_acts<T>& acts) {
         check(b.B == acts.B && b.T == acts.T_, "gpt: a batch of (", b.B, ",", b.T,
               ") tokens for activations of (", acts.B, ",", acts.T_, "); make both the same");
         const auto unit = s.acquire(weights, 0);
@@ -54,8 +59,9 @@ public:
         }
 
         const auto head = s.acquire(weights, 0);
-        ops.layernorm_forward(acts.last, acts.mean, acts.rstd, x, view(map, head, tensors.ln_f_weight),
-                              view(map, head, tensors.ln_f_bias), norm(b));       // (B,T,C)
+        ops.layernorm_forward(acts.last, acts.mean, acts.rstd, x,
+                              view(map, head, tensors.ln_f_weight),
+                              view(map, head, tensors.ln_f_bias), norm(b)); // (B,T,C)
         ops.linear_forward(acts.logits, acts.last, view(map, head, tensors.wte), {},
                            {n(b), config.channels, config.vocabulary});           // (B,T,V)
         s.release(0);
@@ -64,8 +70,8 @@ public:
         return ops.sum(acts.losses);
     }
 
-    /// Gradients of seed * (sum of losses), after forward on the same batch. seed: S / tokens of the
-    /// window. The unit's gradients go where `s` collects them.
+    /// Gradients of seed * (sum of losses), after forward on the same batch. seed: S / tokens of
+    /// the window. The unit's gradients go where `s` collects them.
     void backward(strategy<T>& s, device_span<const T> weights, const batch& b, gpt_acts<T>& acts,
                   float seed, gradients<T>& grads) {
         ops.cross_entropy_backward(acts.logits, acts.logits, acts.lse, b.targets, seed, n(b),
@@ -77,9 +83,9 @@ public:
                                 view(map, head, tensors.wte),
                                 {n(b), config.channels, config.vocabulary});
             ops.layernorm_backward(acts.dres, view(map, d, tensors.ln_f_weight),
-                                   view(map, d, tensors.ln_f_bias), acts.dbranch, input(acts, config.layers),
-                                   view(map, head, tensors.ln_f_weight), acts.mean, acts.rstd, norm(b),
-                                   false);
+                                   view(map, d, tensors.ln_f_bias), acts.dbranch,
+                                   input(acts, config.layers), view(map, head, tensors.ln_f_weight),
+                                   acts.mean, acts.rstd, norm(b), false);
             s.release(0);
         }
         for (int l = config.layers - 1; l >= 0; --l) {
@@ -90,8 +96,8 @@ public:
         }
         if (config.dropout > 0)
             ops.dropout_backward(acts.dres, acts.dres, config.dropout, key(b, 0), rows(b));
-        ops.embedding_backward(view(map, d, tensors.wte), view(map, d, tensors.wpe), acts.dres, b.inputs,
-                               table(b));
+        ops.embedding_backward(view(map, d, tensors.wte), view(map, d, tensors.wpe), acts.dres,
+                               b.inputs, table(b));
         s.ready(grads, 0, b.micro);
     }
 
@@ -128,28 +134,30 @@ private:
         const int C = config.channels;
         const std::size_t tokens = std::size_t(n(b));
         const device_span<T> dqkv = acts.dwide.first(tokens * std::size_t(config.qkv()));
-        const device_span<T> datt = acts.dwide.subspan(dqkv.size(), tokens * std::size_t(C)); // Q <= 3C
+        const device_span<T> datt =
+            acts.dwide.subspan(dqkv.size(), tokens * std::size_t(C)); // Q <= 3C
 
         device_span<const T> dend = through_dropout(acts, b, 3 + 3 * l);
-        ops.linear_backward(acts.dwide, view(map, d, t.proj_weight), view(map, d, t.proj_bias), dend,
-                            a.gelu, view(map, w, t.proj_weight), {n(b), config.hidden(), C});
+        ops.linear_backward(acts.dwide, view(map, d, t.proj_weight), view(map, d, t.proj_bias),
+                            dend, a.gelu, view(map, w, t.proj_weight), {n(b), config.hidden(), C});
         ops.gelu_backward(acts.dwide, acts.dwide, a.fc);
-        ops.linear_backward(acts.dbranch, view(map, d, t.fc_weight), view(map, d, t.fc_bias), acts.dwide,
-                            a.h2, view(map, w, t.fc_weight), {n(b), C, config.hidden()});
+        ops.linear_backward(acts.dbranch, view(map, d, t.fc_weight), view(map, d, t.fc_bias),
+                            acts.dwide, a.h2, view(map, w, t.fc_weight),
+                            {n(b), C, config.hidden()});
         ops.layernorm_backward(acts.dres, view(map, d, t.ln_2_weight), view(map, d, t.ln_2_bias),
                                acts.dbranch, a.mid, view(map, w, t.ln_2_weight), a.mean2, a.rstd2,
                                norm(b), true);
 
         dend = through_dropout(acts, b, 2 + 3 * l);
-        ops.linear_backward(datt, view(map, d, t.attn_weight), view(map, d, t.attn_bias), dend, a.att,
-                            view(map, w, t.attn_weight), {n(b), C, C});
+        ops.linear_backward(datt, view(map, d, t.attn_weight), view(map, d, t.attn_bias), dend,
+                            a.att, view(map, w, t.attn_weight), {n(b), C, C});
         ops.attention_backward(dqkv, datt, a.qkv, a.att, a.lse, heads(b), config.dropout,
                                key(b, 1 + 3 * l));
-        ops.linear_backward(acts.dbranch, view(map, d, t.qkv_weight), view(map, d, t.qkv_bias), dqkv, a.h1,
-                            view(map, w, t.qkv_weight), {n(b), C, config.qkv()});
+        ops.linear_backward(acts.dbranch, view(map, d, t.qkv_weight), view(map, d, t.qkv_bias),
+                            dqkv, a.h1, view(map, w, t.qkv_weight), {n(b), C, config.qkv()});
         ops.layernorm_backward(acts.dres, view(map, d, t.ln_1_weight), view(map, d, t.ln_1_bias),
-                               acts.dbranch, x, view(map, w, t.ln_1_weight), a.mean1, a.rstd1, norm(b),
-                               true);
+                               acts.dbranch, x, view(map, w, t.ln_1_weight), a.mean1, a.rstd1,
+                               norm(b), true);
     }
 
     // The gradient of a branch's end: that of the residual stream, through the mask.

@@ -3,8 +3,8 @@
 /// The shape of a GPT: its sizes, its parameters, what forward keeps.      tier 4, needs:
 /// base/memory.hpp nn/params.hpp numeric/scalar.hpp
 ///
-/// Idea     GPT-2's architecture with any number of key/value heads. Unit 0 is the embedding with the
-///          last layer norm; the head borrows its token table (tied). Unit 1 + l is block l.
+/// Idea     GPT-2's architecture with any number of key/value heads. Unit 0 is the embedding with
+///          the last layer norm; the head borrows its token table (tied). Unit 1 + l is block l.
 /// Formula  with C channels, Q = (heads + 2 kv_heads) C / heads, L layers, V words, T context:
 ///          parameters   V C + T C + 2 C + L (Q C + Q + 9 C C + 10 C)
 ///          kept a token s (2 C + V + L (13 C + Q)) + w (4 + L (4 + heads)),
@@ -49,7 +49,8 @@ inline void check_config(const gpt_config& c) {
           " heads; choose channels as a multiple of heads");
     check(c.heads % c.kv_heads == 0, "gpt: ", c.heads, " heads do not divide by ", c.kv_heads,
           " key/value heads; choose a divisor of ", c.heads);
-    check(c.dropout >= 0 && c.dropout < 1, "gpt: dropout ", c.dropout, "; choose from 0 up to below 1");
+    check(c.dropout >= 0 && c.dropout < 1, "gpt: dropout ", c.dropout,
+          "; choose from 0 up to below 1");
 }
 
 /// Numbers of the tensors of one block in the layout.
@@ -63,8 +64,8 @@ struct gpt_tensors {
     std::vector<gpt_block_tensors> block; // unit 1 + l
 };
 
-/// The map of the flat buffer. Weights of linear layers are (out, in). Deviation of the initial values:
-/// 0.02, and 0.02 / sqrt(2 L) where a branch joins the residual stream.
+/// The map of the flat buffer. Weights of linear layers are (out, in). Deviation of the initial
+/// values: 0.02, and 0.02 / sqrt(2 L) where a branch joins the residual stream.
 inline layout gpt_layout(const gpt_config& c, gpt_tensors& t) {
     check_config(c);
     layout map;

@@ -3,9 +3,10 @@
 /// A matrix product over threads, in any scalar type, rounded once.        tier 4, needs:
 /// nn/cpu.hpp nn/product.hpp numeric/cast.hpp numeric/scalar.hpp
 ///
-/// Idea     C is cut into tiles by its shape alone; a worker does a whole tile. Wide operands (fp32,
-///          fp64) go to product() where they lie. 16-bit operands are widened a panel at a time into
-///          the worker's scratch, summed in fp32, and each element of C is rounded once, at the end.
+/// Idea     C is cut into tiles by its shape alone; a worker does a whole tile. Wide operands
+///          (fp32, fp64) go to product() where they lie. 16-bit operands are widened a panel at a
+///          time into the worker's scratch, summed in fp32, and each element of C is rounded once,
+///          at the end.
 /// Formula  c(m,n) = round( sum over k of wide(a(m,k)) wide(b(k,n)) + bias(n) )
 ///          with tf32, wide(x) = x rounded to 10 fraction bits
 /// Costs    matmul_scratch() a worker: it does not grow with the matrices
@@ -24,7 +25,8 @@
 
 namespace mpt {
 
-// Tiles: large enough that packing costs little, small enough that two cores share a (256,384) result.
+// Tiles: large enough that packing costs little, small enough that two cores share a (256,384)
+// result.
 inline constexpr int matmul_rows = 512, matmul_cols = 384, matmul_depth = 512;
 
 /// Elements of wide_t<T> that matmul() needs as a worker's scratch.
@@ -87,7 +89,8 @@ void matmul(const cpu& on, T* c, int m, int n, int k, matrix<T> a, matrix<T> b,
             for (int p = 0; p < k || p == 0; p += matmul_depth) {
                 const int depth = std::min(matmul_depth, k - p);
                 product<W>(rows, width, depth, widened(a, i, p, rows, depth, on.tf32, a_room),
-                           widened(b, p, j, depth, width, on.tf32, b_room), sum, stride, p > 0, room);
+                           widened(b, p, j, depth, width, on.tf32, b_room), sum, stride, p > 0,
+                           room);
             }
         }
         for (int r = 0; r < rows; ++r) {

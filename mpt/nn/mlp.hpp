@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /// @file mlp.hpp
 /// Layers of neurons one behind the other: the smallest model that trains. tier 4, needs:
-/// base/memory.hpp nn/params.hpp nn/strategy.hpp numeric/scalar.hpp
+/// base/memory.hpp nn/params.hpp nn/shapes.hpp nn/strategy.hpp numeric/scalar.hpp
 ///
 /// Idea     What gpt.hpp does, with nothing but linear layers and gelu between them: features in,
-///          logits of classes out, cross-entropy. A unit a layer. Chapters that are about the step and
-///          not about attention use it.
+///          logits of classes out, cross-entropy. A unit a layer. Chapters that are about the step
+///          and not about attention use it.
 /// Formula  x_0 = features;  z_i = x_i W_i' + b_i;  x_i+1 = gelu(z_i);  logits = z_last
 ///          parameters: sum over layers of in * out + out
 /// Costs    kept a row: s (2 * hidden widths + classes + features) + w * 2
@@ -13,6 +13,7 @@
 #pragma once
 #include "mpt/base/memory.hpp"    // buffer, memory
 #include "mpt/nn/params.hpp"      // layout
+#include "mpt/nn/shapes.hpp"      // linear_shape
 #include "mpt/nn/strategy.hpp"    // strategy: acquire, release, collect, ready
 #include "mpt/numeric/scalar.hpp" // wide_t
 
@@ -42,7 +43,8 @@ struct mlp_acts {
         for (buffer<T>& d : dx) d = buffer<T>(mem, kind::temp, widest, "gradients of activations");
     }
 
-    std::vector<buffer<T>> x; // (rows, width)  x[0]: the features; x[i]: gelu(z[i]); none for the last
+    std::vector<buffer<T>>
+        x; // (rows, width)  x[0]: the features; x[i]: gelu(z[i]); none for the last
     std::vector<buffer<T>> z; // (rows, width)  before gelu; the last: logits, then their gradient
     buffer<wide_t<T>> losses, lse; // (rows)
     buffer<T> dx[2];               // (rows, widest)
@@ -67,11 +69,12 @@ public:
             ops.linear_forward(acts.z[std::size_t(i) + 1].span(), acts.x[std::size_t(i)].span(),
                                view(map, w, 2 * i), view(map, w, 2 * i + 1), shape(i, acts.rows));
             if (i + 1 < layers())
-                ops.gelu_forward(acts.x[std::size_t(i) + 1].span(), acts.z[std::size_t(i) + 1].span());
+                ops.gelu_forward(acts.x[std::size_t(i) + 1].span(),
+                                 acts.z[std::size_t(i) + 1].span());
             s.release(i);
         }
-        ops.cross_entropy_forward(acts.losses.span(), acts.lse.span(), acts.z.back().span(), targets,
-                                  acts.rows, widths.back());
+        ops.cross_entropy_forward(acts.losses.span(), acts.lse.span(), acts.z.back().span(),
+                                  targets, acts.rows, widths.back());
         return ops.sum(acts.losses.span());
     }
 
@@ -79,7 +82,8 @@ public:
     void backward(strategy<T>& s, device_span<const T> weights, device_span<const int> targets,
                   mlp_acts<T>& acts, float seed, gradients<T>& grads, int micro = 0) {
         device_span<T> dz = acts.z.back().span(); // (rows, out)
-        ops.cross_entropy_backward(dz, dz, acts.lse.span(), targets, seed, acts.rows, widths.back());
+        ops.cross_entropy_backward(dz, dz, acts.lse.span(), targets, seed, acts.rows,
+                                   widths.back());
         for (int i = layers() - 1; i >= 0; --i) {
             const auto w = s.acquire(weights, i);
             const device_span<T> d = s.collect(grads, i);
@@ -87,7 +91,8 @@ public:
             const device_span<T> dx =
                 i > 0 ? acts.dx[i % 2].span().first(size) : device_span<T>(); // (rows, in)
             ops.linear_backward(dx, view(map, d, 2 * i), view(map, d, 2 * i + 1), dz,
-                                acts.x[std::size_t(i)].span(), view(map, w, 2 * i), shape(i, acts.rows));
+                                acts.x[std::size_t(i)].span(), view(map, w, 2 * i),
+                                shape(i, acts.rows));
             if (i > 0) ops.gelu_backward(dx, dx, acts.z[std::size_t(i)].span());
             dz = dx;
             s.release(i);

@@ -3,9 +3,9 @@
 /// All parameters in one flat buffer, and the map of it.                   tier 4, needs:
 /// base/device_span.hpp base/philox.hpp
 ///
-/// Idea     A model's tensors lie one behind the other; a tensor is a view, a unit (what is gathered,
-///          bucketed and checkpointed together: the embedding, a block) is a run of tensors.
-///          Optimizer, casts and collectives see one array and need no list of tensors.
+/// Idea     A model's tensors lie one behind the other; a tensor is a view, a unit (what is
+///          gathered, bucketed and checkpointed together: the embedding, a block) is a run of
+///          tensors. Optimizer, casts and collectives see one array and need no list of tensors.
 /// Formula  tensor t at [begin, begin + size), unit u at [begin of its first, end of its last);
 ///          units cover the buffer in order, without gaps
 /// Breaks   a tensor added to a unit that is already closed: it would not be contiguous

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file product.hpp
-/// C = A B on one thread: CBLAS where it was found, a blocked loop otherwise.  tier 4, needs: std only
+/// C = A B on one thread: CBLAS where found, else a blocked loop.           tier 4, needs: std only
 ///
 /// Idea     A product is done in blocks that fit the caches. The operands of a block are copied
 ///          into panels that the innermost loop reads from end to end, and that loop keeps a
@@ -148,12 +148,14 @@ void product(int m, int n, int k, matrix<W> a, matrix<W> b, W* c, std::size_t c_
                  ns, ks, width);
             for (int m0 = 0; m0 < m; m0 += rows_block) {
                 const int ms = std::min(rows_block, m - m0);
-                pack(a_panel, a.at(m0, k0), a.transposed ? 1 : a.stride, a.transposed ? a.stride : 1,
-                     ms, ks, tile_rows);
+                pack(a_panel, a.at(m0, k0), a.transposed ? 1 : a.stride,
+                     a.transposed ? a.stride : 1, ms, ks, tile_rows);
                 for (int j = 0; j < ns; j += width)
                     for (int i = 0; i < ms; i += tile_rows) {
-                        tile(ks, a_panel + std::size_t(i) * ks, b_panel + std::size_t(j) * ks, edge);
-                        const int rows = std::min(tile_rows, ms - i), cols = std::min(width, ns - j);
+                        tile(ks, a_panel + std::size_t(i) * ks, b_panel + std::size_t(j) * ks,
+                             edge);
+                        const int rows = std::min(tile_rows, ms - i),
+                                  cols = std::min(width, ns - j);
                         for (int r = 0; r < rows; ++r) {
                             W* row = c + std::size_t(m0 + i + r) * c_stride + n0 + j;
                             const W* from = edge + r * width;
@@ -170,8 +172,8 @@ void product(int m, int n, int k, matrix<W> a, matrix<W> b, W* c, std::size_t c_
 
 } // namespace blocked
 
-/// What does the products, for a start-up line. On first use, a CBLAS with threads of its own is told
-/// to use one: operations share the cores by tiles (matmul.hpp), and two pools would fight for them.
+/// What does the products, for a start-up line. A CBLAS with threads of its own is told to use one:
+/// operations share the cores by tiles (matmul.hpp), and two pools would fight for them.
 inline std::string product_backend() {
 #if defined(MPT_HAS_CBLAS) && defined(OPENBLAS_VERSION)
     openblas_set_num_threads(1);
@@ -196,7 +198,9 @@ void product(int m, int n, int k, matrix<W> a, matrix<W> b, W* c, std::size_t c_
              bool accumulate, [[maybe_unused]] W* room) {
 #ifdef MPT_HAS_CBLAS
     if (k > 0) {
-        const auto flag = [](const matrix<W>& x) { return x.transposed ? CblasTrans : CblasNoTrans; };
+        const auto flag = [](const matrix<W>& x) {
+            return x.transposed ? CblasTrans : CblasNoTrans;
+        };
         const W beta = accumulate ? W(1) : W(0);
         const int lda = int(a.stride), ldb = int(b.stride), ldc = int(c_stride);
         if constexpr (std::is_same_v<W, float>)

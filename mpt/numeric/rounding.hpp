@@ -36,7 +36,7 @@ inline constexpr std::uint32_t fp32_quiet = 0x00400000;    // top mantissa bit: 
 /// Where the bits of a format lie: s, then exponent_bits, then mantissa_bits, in the low bits of
 /// an integer (a code). exponent_bits <= 8, 1 <= mantissa_bits < 23.
 template <int exponent_bits, int mantissa_bits>
-struct layout {
+struct bit_layout {
     static constexpr int sign = exponent_bits + mantissa_bits;
     static constexpr int bias = (1 << (exponent_bits - 1)) - 1;
     static constexpr int dropped = 23 - mantissa_bits;
@@ -57,7 +57,7 @@ MPT_HOST_DEVICE constexpr std::uint32_t round_shift(std::uint32_t value, int dro
 /// finite number the codes count on, to infinity and beyond: the caller decides what those mean.
 template <int exponent_bits, int mantissa_bits>
 MPT_HOST_DEVICE constexpr std::uint32_t round_magnitude(std::uint32_t a) {
-    using to = layout<exponent_bits, mantissa_bits>;
+    using to = bit_layout<exponent_bits, mantissa_bits>;
     if (exponent_bits == 8) return round_shift(a, to::dropped); // the exponents are fp32's own
     const std::uint32_t normal = round_shift(a - to::rebias, to::dropped);
     // Below the smallest normal number codes stay equally far apart, so each step of the exponent
@@ -73,7 +73,7 @@ MPT_HOST_DEVICE constexpr std::uint32_t round_magnitude(std::uint32_t a) {
 /// one: sign and top mantissa bits kept, quiet bit set, as x86's F16C and arm64 do it.
 template <int exponent_bits, int mantissa_bits>
 MPT_HOST_DEVICE constexpr std::uint32_t narrow_code(std::uint32_t bits) {
-    using to = layout<exponent_bits, mantissa_bits>;
+    using to = bit_layout<exponent_bits, mantissa_bits>;
     const std::uint32_t a = bits & fp32_magnitude;
     const std::uint32_t rounded = round_magnitude<exponent_bits, mantissa_bits>(a);
     const std::uint32_t number = rounded < to::infinity ? rounded : to::infinity;
@@ -84,7 +84,7 @@ MPT_HOST_DEVICE constexpr std::uint32_t narrow_code(std::uint32_t bits) {
 /// The bits of the float equal to a code of such a format. Exact; a NaN becomes quiet.
 template <int exponent_bits, int mantissa_bits>
 MPT_HOST_DEVICE constexpr std::uint32_t widen_code(std::uint32_t code) {
-    using from = layout<exponent_bits, mantissa_bits>;
+    using from = bit_layout<exponent_bits, mantissa_bits>;
     const std::uint32_t m = code & ((1u << from::sign) - 1); // magnitude
     const std::uint32_t sign = (code >> from::sign) << 31;
     const std::uint32_t quiet = m > from::infinity ? fp32_quiet : 0;
