@@ -33,10 +33,10 @@ namespace mpt {
 
 /// The rows of one rank.
 enum class lane { compute, comm, copy, host };
-inline constexpr int lanes = 4;
+inline constexpr int lane_count = 4;
 
 inline const char* to_string(lane l) {
-    constexpr const char* names[lanes] = {"compute", "comm", "copy", "host"};
+    constexpr const char* names[lane_count] = {"compute", "comm", "copy", "host"};
     return names[int(l)];
 }
 
@@ -50,7 +50,7 @@ public:
         check(file_ >= 0, "trace ", path, ": cannot be written (", std::strerror(errno),
               "); give a file in a folder that exists and can be written");
         name("process_name", 0, join("rank ", rank));
-        for (int l = 0; l < lanes; ++l) name("thread_name", l, to_string(lane(l)));
+        for (int l = 0; l < lane_count; ++l) name("thread_name", l, to_string(lane(l)));
     }
     ~trace() {
         append("\n]\n");

@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# headers.sh COMPILER WORK [ROOT]: every header alone, and all of them in two translation units,
+# in both orders, linked into one program. Status 77: the compiler is not here.
+set -eu
+export LC_ALL=C
+compiler=$1 work=$2
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "${3:-$here/../..}" && pwd)
+command -v "$compiler" >/dev/null || { echo "skipped: $compiler is not installed"; exit 77; }
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"
+flags="-ffp-contract=off -Wall -Wextra -Wpedantic -Werror -I$root"
+(cd "$root" && find mpt -name '*.hpp' | sort) >list.txt
+
+# Alone: warnings are errors; numeric/ and its base also as C++17; product.hpp also with a BLAS.
+{
+    sed 's/$/ -std=c++20/' list.txt
+    grep -E '^mpt/(numeric/|base/(qualifiers|philox)\.hpp)' list.txt | sed 's/$/ -std=c++17/' || true
+    if printf '#include <cblas.h>\n' | "$compiler" -x c++ -E - >/dev/null 2>&1; then
+        grep '^mpt/nn/product\.hpp' list.txt | sed 's/$/ -std=c++20 -DMPT_HAS_CBLAS=1/' || true
+    fi
+} >jobs.txt
+# shellcheck disable=SC2016  # expanded by the inner shell
+xargs -P "$(nproc 2>/dev/null || echo 2)" -L 1 sh -c '
+    compiler=$1 flags=$2 header=$3; shift 3
+    name=$(echo "$header $*" | tr -c "A-Za-z0-9+\n" _)
+    printf "#include \"%s\"\n" "$header" >"$name.cpp"
+    $compiler "$@" $flags -fsyntax-only "$name.cpp" >"$name.log" 2>&1 || echo "$header does not compile alone with $*" >"$name.bad"
+' sh "$compiler" "$flags" <jobs.txt
+if ls ./*.bad >/dev/null 2>&1; then
+    cat ./*.bad
+    for bad in ./*.bad; do head -n 20 "${bad%.bad}.log"; done
+    exit 1
+fi
+
+# Twice: a function that is neither inline nor a template is defined twice, and the linker says so.
+native=
+case $compiler in *aarch64*) ;; *) native=-march=native ;; esac
+sed 's/.*/#include "&"/' list.txt >first.cpp
+echo 'int second(); int main() { return second(); }' >>first.cpp
+sort -r list.txt | sed 's/.*/#include "&"/' >second.cpp
+echo 'int second(); int second() { return 0; }' >>second.cpp
+# shellcheck disable=SC2016,SC2086
+printf '%s\n' first second | xargs -P 2 -I '{}' "$compiler" -std=c++20 $flags $native -c '{}.cpp' -o '{}.o' ||
+    { echo 'the headers do not compile together'; exit 1; }
+"$compiler" first.o second.o -pthread -o both || { echo 'the headers do not link from two translation units'; exit 1; }
+echo "$(wc -l <jobs.txt) checks alone, $(wc -l <list.txt) headers twice: $("$compiler" --version | head -n 1)"
