@@ -3,7 +3,7 @@
 /// Random numbers by address: the n-th is computed, not waited for.        tier 0, needs:
 /// base/qualifiers.hpp
 ///
-/// Idea     A cipher turns a counter and a key into 128 random bits. There is no state: whoever knows
+/// Idea     A cipher turns a counter and a key into 128 random bits. No state is kept: whoever has
 ///          (seed, layer, step, sample, element) computes the same bits, on any thread, rank or
 ///          machine, in any order, and again when activations are recomputed.
 /// Formula  ten rounds of  (c0, c1, c2, c3) -> (hi(M1*c2)^c1^k0, lo(M1*c2), hi(M0*c0)^c3^k1,

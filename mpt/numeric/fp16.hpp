@@ -5,8 +5,8 @@
 ///
 /// Idea     s eeeee mmmmmmmmmm: value = (-1)^s * 1.mmmmmmmmmm * 2^(eeeee - 15). Exponent 0 has no
 ///          leading 1 (subnormal numbers, equal steps of 2^-24); 31 means infinity or NaN.
-///              0 01111 0000000000   3C00   1        0 11110 1111111111   7BFF   65504, the largest
-///              0 00001 0000000000   0400   2^-14    0 00000 0000000001   0001   2^-24, the smallest
+///              0 01111 0000000000   3C00   1       0 11110 1111111111   7BFF   65504, largest
+///              0 00001 0000000000   0400   2^-14   0 00000 0000000001   0001   2^-24, smallest
 ///          Neighbours differ by 1 part in 1024 to 2048. From 65520 on a float becomes infinity,
 ///          up to 2^-25 it becomes 0. Gradients live down there: hence loss scaling.
 /// Costs    2 bytes; arithmetic is done in fp32 and rounded once, so there are no operators here

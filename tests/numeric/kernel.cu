@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Compiled, not run: what is marked MPT_HOST_DEVICE can be called from a kernel, as C++17.
+#include "mpt/base/philox.hpp"    // philox, uniform01
+#include "mpt/numeric/scalar.hpp" // widen, narrow, round_tf32
+
+template <class T>
+__global__ void scale(const T* x, T* y, float* t, unsigned seed) {
+    const unsigned i = threadIdx.x;
+    const mpt::philox4 r = mpt::philox({{i, 0, 0, 0}}, seed, 0);
+    y[i] = mpt::narrow<T>(mpt::widen(x[i]) * mpt::uniform01(r.x[0]));
+    t[i] = mpt::round_tf32(mpt::widen(x[i])) + mpt::format<T>::max;
+}
+
+template __global__ void scale(const mpt::fp16*, mpt::fp16*, float*, unsigned);
+template __global__ void scale(const mpt::bf16*, mpt::bf16*, float*, unsigned);
+template __global__ void scale(const float*, float*, float*, unsigned);

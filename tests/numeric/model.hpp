@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// The formats once more, by definition: values as doubles, rounding by comparing distances. Nothing
+// here is shared with mpt/numeric, and everything is exact: a double holds every number of the
+// narrow formats, every float, and half of every spacing.
+#pragma once
+#include "mpt/base/philox.hpp"     // philox: random bit patterns
+#include "mpt/numeric/scalar.hpp" // format: how many bits
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace model {
+
+struct shape {
+    int exponent_bits, mantissa_bits;
+    int bias() const { return (1 << (exponent_bits - 1)) - 1; }
+    double max() const { // all exponents but the top one, all mantissa bits
+        return std::ldexp(2 - std::ldexp(1.0, -mantissa_bits), bias());
+    }
+};
+
+template <class T>
+shape shape_of() {
+    return {mpt::format<T>::exponent_bits, mpt::format<T>::mantissa_bits};
+}
+
+/// What a code stands for.
+inline double value(std::uint32_t code, shape f) {
+    const int mantissa = int(code & ((1u << f.mantissa_bits) - 1));
+    const int exponent = int((code >> f.mantissa_bits) & ((1u << f.exponent_bits) - 1));
+    const double sign = (code >> (f.exponent_bits + f.mantissa_bits)) & 1 ? -1 : 1;
+    if (exponent == (1 << f.exponent_bits) - 1)
+        return mantissa == 0 ? sign * std::numeric_limits<double>::infinity()
+                             : std::numeric_limits<double>::quiet_NaN();
+    if (exponent == 0) return sign * std::ldexp(mantissa, 1 - f.bias() - f.mantissa_bits);
+    const int significand = (1 << f.mantissa_bits) + mantissa;
+    return sign * std::ldexp(significand, exponent - f.bias() - f.mantissa_bits);
+}
+
+/// The number of the format nearest to x, the even one of two; x is not a NaN.
+inline double rounded(double x, shape f) {
+    if (x == 0 || std::isinf(x)) return x;
+    const double size = std::fabs(x);
+    int exponent = std::ilogb(size);
+    if (exponent < 1 - f.bias()) exponent = 1 - f.bias();
+    const double spacing = std::ldexp(1.0, exponent - f.mantissa_bits);
+    const double below = std::floor(size / spacing); // both divisions by a power of two: exact
+    const double rest = size / spacing - below;
+    const bool up = rest > 0.5 || (rest == 0.5 && std::fmod(below, 2) == 1);
+    const double result = (below + up) * spacing;
+    return std::copysign(result > f.max() ? std::numeric_limits<double>::infinity() : result, x);
+}
+
+/// Is `code` right for x? For a NaN: sign, quiet bit, and the top bits of its payload.
+inline bool right(float x, std::uint32_t code, shape f) {
+    const std::uint32_t bits = mpt::bits_of(x);
+    if (std::isnan(x)) {
+        const std::uint32_t payload = (bits & 0x7FFFFF) >> (23 - f.mantissa_bits);
+        const std::uint32_t exponent = (1u << f.exponent_bits) - 1; // after the sign: all ones
+        const std::uint32_t top = (bits >> 31) << f.exponent_bits | exponent;
+        return code == (top << f.mantissa_bits | payload | 1u << (f.mantissa_bits - 1));
+    }
+    const double is = value(code, f), wanted = rounded(double(x), f);
+    return is == wanted && std::signbit(is) == std::signbit(wanted);
+}
+
+/// How many inputs `convert` (float -> code) turns into a wrong code.
+template <class Convert>
+std::size_t wrong(const std::vector<float>& inputs, shape f, Convert convert) {
+    std::size_t count = 0;
+    for (float x : inputs) count += !right(x, convert(x), f);
+    return count;
+}
+
+/// Every `stride`-th code of the format and the middle to its next neighbour, each with the two
+/// floats before and after it; the special numbers; NaNs of all kinds; random bits. Both signs.
+inline std::vector<float> inputs(shape f, std::uint32_t stride, std::uint32_t random) {
+    std::vector<std::uint32_t> bits;
+    const std::uint32_t codes = 1u << (f.exponent_bits + f.mantissa_bits);
+    for (std::uint32_t code = 0; code < codes; code += stride) {
+        const double here = value(code, f), next = value(code + 1, f);
+        if (!std::isfinite(here)) break;
+        const double spacing = std::isfinite(next) ? next - here : here - value(code - 1, f);
+        for (double x : {here, here + spacing / 2}) // here: exact, the middle: a tie
+            for (std::uint32_t k = 0; k < 5; ++k) bits.push_back(mpt::bits_of(float(x)) + k - 2);
+    }
+    for (std::uint32_t exponent = 0; exponent < 256; ++exponent) // all of fp32, also out of range
+        for (std::uint32_t k = 0; k < 23; ++k) {
+            bits.push_back(exponent << 23 | 1u << k);
+            bits.push_back(exponent << 23 | ((1u << k) - 1));
+            bits.push_back(exponent << 23 | (0x7FFFFF ^ ((1u << k) - 1)));
+        }
+    for (std::uint32_t i = 0; i < random; ++i)
+        for (std::uint32_t word : mpt::philox({{i, 0, 0, 0}}, 2026, 7).x) bits.push_back(word);
+    std::vector<float> all;
+    for (std::uint32_t b : bits) {
+        all.push_back(mpt::float_of(b));
+        all.push_back(mpt::float_of(b ^ 0x80000000));
+    }
+    return all;
+}
+
+// Conversions that are wrong in ways seen in the wild. What finds no fault in them is no test.
+
+/// Normal numbers are rounded by `shift`; all others rightly.
+template <int exponent_bits, int mantissa_bits>
+std::uint32_t with_rounding(float x, std::uint32_t (*shift)(std::uint32_t, int)) {
+    using to = mpt::bit_layout<exponent_bits, mantissa_bits>;
+    const std::uint32_t bits = mpt::bits_of(x), a = bits & mpt::fp32_magnitude;
+    if (a > mpt::fp32_infinity || a < mpt::bits_of(std::ldexp(1.0f, 1 - to::bias)))
+        return mpt::narrow_code<exponent_bits, mantissa_bits>(bits);
+    const std::uint32_t code = shift(a - to::rebias, to::dropped);
+    return bits >> 31 << to::sign | (code < to::infinity ? code : to::infinity);
+}
+inline std::uint32_t truncate(std::uint32_t value, int dropped) { return value >> dropped; }
+inline std::uint32_t half_away(std::uint32_t value, int dropped) {
+    return (value + (1u << (dropped - 1))) >> dropped;
+}
+/// Ties to even, but NaN is rounded as if it were a number.
+template <int exponent_bits, int mantissa_bits>
+std::uint32_t forgets_nan(float x) {
+    using to = mpt::bit_layout<exponent_bits, mantissa_bits>;
+    const std::uint32_t bits = mpt::bits_of(x), a = bits & mpt::fp32_magnitude;
+    if (a <= mpt::fp32_infinity) return mpt::narrow_code<exponent_bits, mantissa_bits>(bits);
+    return (bits >> 31 << to::sign | mpt::round_shift(a, to::dropped)) & ((2u << to::sign) - 1);
+}
+/// Right, except that subnormal results become zero.
+template <int exponent_bits, int mantissa_bits>
+std::uint32_t flushes(float x) {
+    using to = mpt::bit_layout<exponent_bits, mantissa_bits>;
+    const std::uint32_t code = mpt::narrow_code<exponent_bits, mantissa_bits>(mpt::bits_of(x));
+    const std::uint32_t sign = 1u << to::sign;
+    return (code & (sign - 1)) < to::min_normal ? code & sign : code;
+}
+
+/// A table of tests/cases/formats: fp32 bits and the code they become, both in hex.
+struct row {
+    std::uint32_t in, out;
+};
+inline std::vector<row> table(const std::string& file) {
+    std::string path = __FILE__;
+    path = path.substr(0, path.rfind('/')) + "/../cases/formats/" + file;
+    std::ifstream in(path);
+    std::vector<row> rows;
+    row r;
+    for (std::string line; std::getline(in, line);)
+        if (std::sscanf(line.c_str(), "%x,%x", &r.in, &r.out) == 2) rows.push_back(r);
+    return rows;
+}
+template <class Convert>
+std::size_t wrong(const std::vector<row>& rows, Convert convert) {
+    std::size_t count = 0;
+    for (row r : rows) count += convert(mpt::float_of(r.in)) != r.out;
+    return count;
+}
+
+} // namespace model
