@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+/// @file layernorm.hpp
+/// Rows brought to mean 0 and variance 1, then scaled and shifted.         tier 4, needs:
+/// nn/cpu.hpp nn/row_math.hpp nn/shapes.hpp numeric/cast.hpp
+///
+/// Idea     Whatever the scale of the activations, the next layer sees numbers around 1. mean and
+///          1/deviation of every row are kept for the backward pass.
+/// Formula  y = (x - mean) rstd gamma + beta,  rstd = 1/sqrt(mean((x - mean)^2) + 1e-5)
+///          n = (x - mean) rstd,  g = dy gamma:   dx = rstd (g - mean(g) - n mean(g n))
+///          dgamma = sum over rows of dy n,  dbeta = sum over rows of dy
+/// Costs    forward: 1 read, 1 write an element; backward: x and dy are read twice
+/// Breaks   squares in fp16: 300 squared is infinity there; E[x^2] - mean^2 cancels
+/// Source   Ba, Kiros, Hinton 2016, arXiv:1607.06450; microsoft/onnxruntime#29034 (the squares)
+/// See      row_math.hpp, tests/nn/layernorm_test.cpp
+#pragma once
+#include "mpt/nn/cpu.hpp"       // cpu: pool, scratch
+#include "mpt/nn/row_math.hpp"  // row_sum
+#include "mpt/nn/shapes.hpp"    // layernorm_shape
+#include "mpt/numeric/cast.hpp" // widen, narrow, wide_t, MPT_RESTRICT
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace mpt {
+
+inline constexpr double layernorm_epsilon = 1e-5;
+
+/// Elements of wide_t<T> of scratch a worker needs.
+template <class T>
+constexpr std::size_t layernorm_scratch(layernorm_shape s) {
+    return 5 * std::size_t(s.channels); // x, dy, gamma, beta, result
+}
+
+// Rows of a task: about 16 K elements.
+inline std::size_t rows_grain(int channels) {
+    return std::max<std::size_t>(1, 16384 / std::size_t(std::max(channels, 1)));
+}
+
+template <class W>
+inline void layernorm_row(W* MPT_RESTRICT y, W& mean_out, W& rstd_out, const W* MPT_RESTRICT x,
+                          const W* MPT_RESTRICT gamma, const W* MPT_RESTRICT beta, std::size_t n) {
+    const W mean = row_sum<W>(n, [x](std::size_t i) { return x[i]; }) / W(n);
+    const W square = row_sum<W>(n, [x, mean](std::size_t i) {
+        return (x[i] - mean) * (x[i] - mean);
+    });
+    const W rstd = W(1) / std::sqrt(square / W(n) + W(layernorm_epsilon));
+    for (std::size_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
+    mean_out = mean;
+    rstd_out = rstd;
+}
+
+/// y (rows,C), mean (rows), rstd (rows) of x (rows,C); gamma, beta (C). y may be x.
+template <class T>
+void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> mean,
+                       device_span<wide_t<T>> rstd, device_view<T> x, device_view<T> gamma,
+                       device_view<T> beta, layernorm_shape s) {
+    using W = wide_t<T>;
+    const std::size_t n = std::size_t(s.channels), rows = std::size_t(s.rows);
+    check(x.size() == rows * n && y.size() == rows * n && mean.size() == rows &&
+              rstd.size() == rows && gamma.size() == n && beta.size() == n,
+          "layernorm: y, mean, rstd, x, gamma, beta have ", y.size(), ", ", mean.size(), ", ",
+          rstd.size(), ", ", x.size(), ", ", gamma.size(), ", ", beta.size(), " elements; ", rows,
+          " rows of ", n, " channels want ", rows * n, ", ", rows, ", ", rows, ", ", rows * n,
+          ", ", n, ", ", n);
+    on.pool.for_ranges(rows, rows_grain(s.channels), [&](std::size_t begin, std::size_t end,
+                                                         int worker) {
+        W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s));
+        const W* g = widen(gamma.data(), n, room);
+        const W* b = widen(beta.data(), n, room + n);
+        W* const out = room + 2 * n;
+        for (std::size_t r = begin; r < end; ++r) {
+            const W* in = widen(x.data() + r * n, n, room + 3 * n);
+            layernorm_row(out, mean.data()[r], rstd.data()[r], in, g, b, n);
+            narrow(out, y.data() + r * n, n);
+        }
+    });
+}
+
+template <class W>
+inline void layernorm_gradient_row(W* MPT_RESTRICT dx, const W* MPT_RESTRICT dy,
+                                   const W* MPT_RESTRICT x, const W* MPT_RESTRICT gamma, W mean,
+                                   W rstd, std::size_t n) {
+    const W first = row_sum<W>(n, [=](std::size_t i) { return dy[i] * gamma[i]; }) / W(n);
+    const W second = row_sum<W>(n, [=](std::size_t i) {
+        return dy[i] * gamma[i] * ((x[i] - mean) * rstd);
+    }) / W(n);
+    for (std::size_t i = 0; i < n; ++i)
+        dx[i] = rstd * (dy[i] * gamma[i] - first - (x[i] - mean) * rstd * second);
+}
+
+// The columns' sums over rows [0, rows) of dy n and dy; x, dy rows lie `stride` apart.
+template <class T>
+void layernorm_column_sums(wide_t<T>* dgamma, wide_t<T>* dbeta, const T* dy, const T* x,
+                           const wide_t<T>* mean, const wide_t<T>* rstd, std::size_t rows,
+                           std::size_t stride, std::size_t n) {
+    using W = wide_t<T>;
+    constexpr std::size_t block = 64, most = 256; // as column_sums in linear.hpp
+    W g[most], b[most], x_room[most], dy_room[most];
+    for (std::size_t r0 = 0; r0 < rows; r0 += block) {
+        std::fill_n(g, n, W(0));
+        std::fill_n(b, n, W(0));
+        for (std::size_t r = r0; r < std::min(rows, r0 + block); ++r) {
+            const W* MPT_RESTRICT in = widen(x + r * stride, n, x_room);
+            const W* MPT_RESTRICT d = widen(dy + r * stride, n, dy_room);
+            const W m = mean[r], s = rstd[r];
+            for (std::size_t j = 0; j < n; ++j) {
+                g[j] += d[j] * ((in[j] - m) * s);
+                b[j] += d[j];
+            }
+        }
+        for (std::size_t j = 0; j < n; ++j) dgamma[j] += g[j];
+        for (std::size_t j = 0; j < n; ++j) dbeta[j] += b[j];
+    }
+}
+
+/// dx (rows,C) = the gradient of x, or += it when `accumulate`; dgamma, dbeta (C) = theirs.
+/// dx may be dy unless it accumulates.
+template <class T>
+void layernorm_backward(const cpu& on, device_span<T> dx, device_span<T> dgamma,
+                        device_span<T> dbeta, device_view<T> dy, device_view<T> x,
+                        device_view<T> gamma, device_view<wide_t<T>> mean,
+                        device_view<wide_t<T>> rstd, layernorm_shape s, bool accumulate) {
+    using W = wide_t<T>;
+    const std::size_t n = std::size_t(s.channels), rows = std::size_t(s.rows);
+    check(dx.size() == rows * n && dy.size() == rows * n && x.size() == rows * n &&
+              dgamma.size() == n && dbeta.size() == n && gamma.size() == n &&
+              mean.size() == rows && rstd.size() == rows,
+          "layernorm: dx, dgamma, dbeta, dy, x, gamma, mean, rstd have ", dx.size(), ", ",
+          dgamma.size(), ", ", dbeta.size(), ", ", dy.size(), ", ", x.size(), ", ", gamma.size(),
+          ", ", mean.size(), ", ", rstd.size(), " elements; wanted are rows ", rows,
+          " and channels ", n);
+    on.pool.for_ranges(n, 256, [&](std::size_t begin, std::size_t end, int) {
+        W g[256] = {}, b[256] = {};
+        layernorm_column_sums<T>(g, b, dy.data() + begin, x.data() + begin, mean.data(),
+                                 rstd.data(), rows, n, end - begin);
+        narrow(g, dgamma.data() + begin, end - begin);
+        narrow(b, dbeta.data() + begin, end - begin);
+    });
+    on.pool.for_ranges(rows, rows_grain(s.channels), [&](std::size_t begin, std::size_t end,
+                                                         int worker) {
+        W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s));
+        const W* g = widen(gamma.data(), n, room);
+        W* const out = room + n;
+        for (std::size_t r = begin; r < end; ++r) {
+            const W* in = widen(x.data() + r * n, n, room + 2 * n);
+            const W* d = widen(dy.data() + r * n, n, room + 3 * n);
+            layernorm_gradient_row(out, d, in, g, mean.data()[r], rstd.data()[r], n);
+            if (accumulate) {
+                const W* before = widen(dx.data() + r * n, n, room + 4 * n);
+                for (std::size_t i = 0; i < n; ++i) out[i] += before[i];
+            }
+            narrow(out, dx.data() + r * n, n);
+        }
+    });
+}
+
+} // namespace mpt
