@@ -36,7 +36,7 @@ case $2 in
                    sabotage() { after_pragma $low '#include "mpt/base/version.hpp"  // version'; } ;;
     needs-extra)   file=$low; says='which is not included'; sabotage() { edit $low 's|std only|base/version.hpp|'; } ;;
     card-word)     file=$low; says='paragraph of the card'; sabotage() { edit $low 's|^/// Costs    |/// Costs |'; } ;;
-    card-long)     file=$low; says='16 are allowed'
+    card-long)     file=$low; says='18 are allowed'
                    sabotage() { edit $low '/^\/\/\/ Costs/{p;p;p;p;p;p;p;p;p;p;p;}'; } ;;
     see)           file=$low; says='does not exist';       sabotage() { edit $low 's|tests/base/good_test|tests/base/gone_test|'; } ;;
     upward)        file=$low; says='tier 0 includes'
