@@ -53,9 +53,9 @@ case $1 in
                 next
             }
             print hold
-            if (block == "formula") { hold = "///  " substr(line, 10); next }
+            if (block == "formula") { hold = "///   " substr(line, 10); next }
             if (line ~ /^             /) {
-                hold = "/// " (block == "code" ? " " : "@cardcode ") substr(line, 14); block = "code"
+                hold = "/// " (block == "code" ? "  " : "@cardcode ") substr(line, 14); block = "code"
             } else {
                 if (block == "code") hold = "/// @endcardcode " escape(substr(line, 10))
                 else hold = "/// " escape(substr(line, 10))

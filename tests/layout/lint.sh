@@ -57,7 +57,7 @@ lint_header() {
                 w = word[i]; sub(/[.\/]+$/, "", w)
                 if (w ~ /^(tests|chapters|docs|bench)\/.*\./) print "exists " FNR " " w
                 else if (w ~ /^(base|numeric|simt|comm|kernels|nn|train|dist)\/.*\.(hpp|cuh)$/) print "exists " FNR " mpt/" w
-                else if (w ~ /^[a-z0-9_]+\.(hpp|cuh)$/) print "exists " FNR " mpt/" folder "/" w
+                else if (w ~ /^[a-z0-9_]+\.(hpp|cuh)$/) print "exists " FNR " mpt/*/" w
             }
         }
         {
@@ -130,7 +130,9 @@ found=$(
         lint_header "$header" | while read -r what rest; do
             case $what in
                 edge) echo "edge $rest" ;;
-                exists) [ -e "${rest#* }" ] || echo "mpt/$header:${rest%% *}: points at ${rest#* }, which does not exist" ;;
+                exists) # shellcheck disable=SC2086  # a name without its folder is looked for in all
+                    set -- ${rest#* }
+                    [ -e "$1" ] || echo "mpt/$header:${rest%% *}: points at $1, which does not exist" ;;
                 *) echo "$what $rest" ;;
             esac
         done
