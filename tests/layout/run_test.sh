@@ -132,7 +132,7 @@ case $2 in
         for n in loss_scale 04_loss_scale 04 4 loss-scale; do
             try "$run" chapter "$n" --scale 1; wants 0; [ "$out" = 'program: --scale 1' ] || fail "$n"
         done
-        called 'target chapter_loss_scale$' || fail 'the target' ;;
+        called 'target chapter_04_loss_scale$' || fail 'the target' ;;
     chapter-unknown) try "$run" chapter lossscale; wants 2 'perhaps loss_scale'; one_line
         try "$run" chapter '4*'; wants 2 "no chapter is called '4*'"; built_nothing ;;
     sample) try "$run" sample runs/001 --prompt 'To be'; wants 0; [ "$out" = 'program: runs/001 --prompt To be' ] || fail 'arguments' ;;
