@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// args.hpp -- a chapter's flags: --help lists them; what is wrong is one line and status 2, what fails
-// later is one line and status 1.
+// args.hpp -- a chapter's flags: --help lists them; what is wrong is one line and status 2, what
+// fails later is one line and status 1.
 #pragma once
 #include "mpt/base/error.hpp" // check, error
 
@@ -33,7 +33,8 @@ public:
         app_.add_option(flag, value, text)->check(CLI::IsMember(words))->capture_default_str();
     }
     // Any text; without `shown` --help says no default.
-    void add(const std::string& flag, std::string& value, const std::string& text, bool shown = false) {
+    void add(const std::string& flag, std::string& value, const std::string& text,
+             bool shown = false) {
         CLI::Option* const o = app_.add_option(flag, value, text);
         if (shown) o->capture_default_str();
     }
@@ -43,8 +44,9 @@ public:
              double most = 1e300) {
         app_.add_option(flag, value, text)->capture_default_str();
         checks_.push_back([=, &value] {
-            mpt::check(double(value) >= least && double(value) <= most, flag, ' ', value, ": wanted ",
-                       least, most < 1e300 ? mpt::join(" to ", most) : std::string(" or more"));
+            mpt::check(double(value) >= least && double(value) <= most, flag, ' ', value,
+                       ": wanted ", least,
+                       most < 1e300 ? mpt::join(" to ", most) : std::string(" or more"));
         });
     }
     // The flags of every training run.

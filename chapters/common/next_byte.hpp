@@ -64,7 +64,8 @@ private:
         std::vector<int> last(targets.size());
         for (std::size_t i = 0; i < bits.size(); ++i)
             bits[i] = mpt::narrow<T>(inputs_[i / 8] >> (i % 8) & 1 ? 1 : -1);
-        for (std::size_t row = 0; row < last.size(); ++row) last[row] = next_[row * bytes + bytes - 1];
+        for (std::size_t row = 0; row < last.size(); ++row)
+            last[row] = next_[row * bytes + bytes - 1];
         ops.copy_to_device(x, bits);
         ops.copy_to_device(targets, last);
     }
