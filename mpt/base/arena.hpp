@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -55,18 +56,20 @@ public:
     arena(const arena&) = delete;
     arena& operator=(const arena&) = delete;
 
-    /// `bytes` bytes, 64-byte aligned and poisoned. `what` names them in a refusal.
+    /// `bytes` bytes, 64-byte aligned and poisoned; nullptr for none. A refusal names `what`.
     void* allocate(std::size_t bytes, const std::string& what) {
+        if (bytes == 0) return nullptr;
         const std::size_t size = rounded(bytes);
         std::byte* p = limited_ ? take(size, bytes, what) : system(size, bytes, what);
         if (poison_) std::memset(p, 0xFF, size);
         return p;
     }
 
-    /// Give back what allocate(bytes) returned.
+    /// Give back what allocate(bytes) returned. Throws what was not held, where there is a budget.
     void release(void* p, std::size_t bytes) {
         if (!p) return;
         const std::size_t size = rounded(bytes);
+        if (limited_) require_held(static_cast<std::byte*>(p), size);
         if (poison_) std::memset(p, 0xFF, size);
         const std::lock_guard hold(lock_);
         held_ -= size;
@@ -95,7 +98,20 @@ private:
     static std::size_t rounded(std::size_t bytes) {
         check(bytes <= unlimited - alignment, "arena: ", bytes,
               " bytes asked; no machine has them");
-        return std::max((bytes + alignment - 1) / alignment * alignment, alignment);
+        return (bytes + alignment - 1) / alignment * alignment;
+    }
+
+    // Two buffers on the same bytes are the worst that a wrong release can lead to: find it here.
+    void require_held(const std::byte* p, std::size_t size) const {
+        const std::lock_guard hold(lock_);
+        const auto begin = reinterpret_cast<std::uintptr_t>(p) -
+                           reinterpret_cast<std::uintptr_t>(base_); // huge where p lies before it
+        bool held = size <= budget_ && begin <= budget_ - size;
+        for (const auto& [offset, length] : holes_)
+            held = held && (begin + size <= offset || offset + length <= begin);
+        check(held, "arena: ", size,
+              " bytes are released that are not held; release once, with the ",
+              "size that was allocated");
     }
 
     std::byte* system(std::size_t size, std::size_t bytes, const std::string& what) {

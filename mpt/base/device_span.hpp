@@ -34,8 +34,8 @@ public:
 
     /// `count` elements from `offset` on. Throws where they would pass the end.
     device_span subspan(std::size_t offset, std::size_t count) const {
-        check(offset <= size_ && count <= size_ - offset, "device_span: elements ", offset, " to ",
-              offset + count, " of a span of ", size_, "; take a part that lies inside");
+        check(offset <= size_ && count <= size_ - offset, "device_span: ", count, " elements from ",
+              offset, " on, of a span of ", size_, "; take a part that lies inside");
         return {data_ + offset, count};
     }
     device_span first(std::size_t count) const { return subspan(0, count); }

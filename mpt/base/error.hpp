@@ -23,7 +23,7 @@ struct error : std::runtime_error {
 template <class... Parts>
 std::string join(const Parts&... parts) {
     std::ostringstream line;
-    (line << ... << parts);
+    (void(line << parts), ...);
     return line.str();
 }
 
