@@ -61,50 +61,65 @@ inline floats widened(__m256i codes, fp16) {
     return {_mm256_cvtph_ps(_mm256_castsi256_si128(codes)),
             _mm256_cvtph_ps(_mm256_extractf128_si256(codes, 1))};
 }
+inline bool special(floats, fp16) { return false; }
 #endif // F16C
 
 #if defined(__AVX2__)
 template <>
 inline constexpr bool exist<bf16> = true;
 
-// `number`, but the quiet form of `bits` where those are a NaN.
-inline __m256i unless_nan(__m256i number, __m256i bits) {
-    const __m256i a = _mm256_and_si256(bits, _mm256_set1_epi32(fp32_magnitude));
-    const __m256i nan = _mm256_cmpgt_epi32(a, _mm256_set1_epi32(fp32_infinity));
-    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(fp32_quiet));
-    return _mm256_blendv_epi8(number, quiet, nan);
-}
 inline __m256i rounded_to_bf16(__m256 x) { // rounding.hpp: round_shift by 16
     const __m256i bits = _mm256_castps_si256(x);
     const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
-    return _mm256_srli_epi32(unless_nan(sum, bits), 16);
-}
-inline __m256 widened_from_bf16(__m128i codes) {
-    const __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(codes), 16);
-    return _mm256_castsi256_ps(unless_nan(bits, bits));
+    return _mm256_srli_epi32(sum, 16);
 }
 inline __m256i narrowed(floats x, bf16) {
     const __m256i mixed = _mm256_packus_epi32(rounded_to_bf16(x.low), rounded_to_bf16(x.high));
     return _mm256_permute4x64_epi64(mixed, 0xD8); // packus took 4 from each side in turn
 }
+inline __m256 widened_from_bf16(__m128i codes) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(codes), 16));
+}
 inline floats widened(__m256i codes, bf16) {
     return {widened_from_bf16(_mm256_castsi256_si128(codes)),
             widened_from_bf16(_mm256_extracti128_si256(codes, 1))};
 }
+// Is one of them a NaN? F16C knows about those; here the 16 then go one by one.
+inline bool special(floats x, bf16) { // in integers: -ffast-math believes that there are no NaNs
+    const __m256i magnitude = _mm256_set1_epi32(fp32_magnitude);
+    const __m256i low = _mm256_and_si256(_mm256_castps_si256(x.low), magnitude);
+    const __m256i high = _mm256_and_si256(_mm256_castps_si256(x.high), magnitude);
+    const __m256i largest = _mm256_max_epi32(low, high);
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi32(largest, _mm256_set1_epi32(fp32_infinity)));
+}
 #endif // AVX2
+
+// One step: 16 elements of src to dst. The hardware fetches ahead too late when much arithmetic
+// lies between the loads, so 2 KiB ahead are asked for by hand (past the end that does no harm).
+inline constexpr int ahead = 2048;
 
 template <bool streaming, class D>
 void step(const float* src, D* dst) {
+    _mm_prefetch(reinterpret_cast<const char*>(src) + ahead, _MM_HINT_T0);
     const floats x = {_mm256_loadu_ps(src), _mm256_loadu_ps(src + 8)};
-    __m256i* to = reinterpret_cast<__m256i*>(dst);
+    if (special(x, D{})) {
+        for (int i = 0; i < 16; ++i) dst[i] = convert<D>(src[i]);
+        return;
+    }
     const __m256i codes = narrowed(x, D{});
+    __m256i* to = reinterpret_cast<__m256i*>(dst);
     streaming ? _mm256_stream_si256(to, codes) : _mm256_storeu_si256(to, codes);
 }
 
 template <bool streaming, class S>
 void step(const S* src, float* dst) {
+    _mm_prefetch(reinterpret_cast<const char*>(src) + ahead, _MM_HINT_T0);
     const floats x = widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src)), S{});
+    if (special(x, S{})) {
+        for (int i = 0; i < 16; ++i) dst[i] = convert<float>(src[i]);
+        return;
+    }
     streaming ? _mm256_stream_ps(dst, x.low) : _mm256_storeu_ps(dst, x.low);
     streaming ? _mm256_stream_ps(dst + 8, x.high) : _mm256_storeu_ps(dst + 8, x.high);
 }
@@ -121,7 +136,8 @@ void convert_all(const S* MPT_RESTRICT src, D* MPT_RESTRICT dst, std::size_t n) 
             for (; i < n && reinterpret_cast<std::uintptr_t>(dst + i) % 64 != 0; ++i)
                 dst[i] = convert<D>(src[i]);
         }
-        for (; n - i >= 16; i += 16) step<streaming>(src + i, dst + i);
+        const std::size_t whole = i + (n - i) / 16 * 16;
+        for (; i < whole; i += 16) step<streaming>(src + i, dst + i);
         // Streaming stores may pass later ones; a flag set after this must not be seen before.
         if constexpr (streaming) _mm_sfence();
     }

@@ -46,6 +46,11 @@ struct bit_layout {
     static constexpr std::uint32_t rebias = std::uint32_t(127 - bias) << 23; // 127: fp32's bias
 };
 
+/// choose ? x : y, both computed: without a branch g++ can vectorise the loop around it.
+MPT_HOST_DEVICE constexpr std::uint32_t select(bool choose, std::uint32_t x, std::uint32_t y) {
+    return y ^ ((x ^ y) & (0u - std::uint32_t(choose)));
+}
+
 /// value / 2^dropped, to nearest, ties to even. 1 <= dropped <= 31, value < 2^31.
 MPT_HOST_DEVICE constexpr std::uint32_t round_shift(std::uint32_t value, int dropped) {
     const std::uint32_t below_half = (1u << (dropped - 1)) - 1;
@@ -59,14 +64,15 @@ template <int exponent_bits, int mantissa_bits>
 MPT_HOST_DEVICE constexpr std::uint32_t round_magnitude(std::uint32_t a) {
     using to = bit_layout<exponent_bits, mantissa_bits>;
     if (exponent_bits == 8) return round_shift(a, to::dropped); // the exponents are fp32's own
+    // Below the smallest normal number codes stay equally far apart. So far apart are the floats
+    // next to 2^23 such steps: adding those lets the adder round, ties to even, as it always does.
+    constexpr int exponent = exponent_bits < 8 ? 151 - to::bias - mantissa_bits : 0;
+    constexpr std::uint32_t steps = std::uint32_t(exponent) << 23;
+    constexpr std::uint32_t smallest_normal = (fp32_mantissa + 1) + to::rebias;
+    const float small = float_of(select(a < smallest_normal, a, 0));
+    const std::uint32_t subnormal = bits_of(small + float_of(steps)) - steps;
     const std::uint32_t normal = round_shift(a - to::rebias, to::dropped);
-    // Below the smallest normal number codes stay equally far apart, so each step of the exponent
-    // downwards drops one bit more, of a mantissa that now shows its leading 1. At 25 dropped
-    // bits all is 0; this holds for the subnormal numbers of fp32, which have no leading 1, too.
-    const int deeper = 128 - to::bias - int(a >> 23);
-    const int dropped = deeper < 25 - to::dropped ? to::dropped + deeper : 25;
-    const std::uint32_t leading_one = fp32_mantissa + 1;
-    return deeper <= 0 ? normal : round_shift((a & fp32_mantissa) | leading_one, dropped);
+    return select(a < smallest_normal, subnormal, normal);
 }
 
 /// The code of a format with infinities (IEEE's shape) for the float with these bits. A NaN stays
@@ -78,7 +84,7 @@ MPT_HOST_DEVICE constexpr std::uint32_t narrow_code(std::uint32_t bits) {
     const std::uint32_t rounded = round_magnitude<exponent_bits, mantissa_bits>(a);
     const std::uint32_t number = rounded < to::infinity ? rounded : to::infinity;
     const std::uint32_t nan = to::infinity | to::quiet | ((a & fp32_mantissa) >> to::dropped);
-    return ((bits >> 31) << to::sign) | (a > fp32_infinity ? nan : number);
+    return ((bits >> 31) << to::sign) | select(a > fp32_infinity, nan, number);
 }
 
 /// The bits of the float equal to a code of such a format. Exact; a NaN becomes quiet.
@@ -94,7 +100,7 @@ MPT_HOST_DEVICE constexpr std::uint32_t widen_code(std::uint32_t code) {
     if (exponent_bits < 8) { // subnormal: m steps of the smallest one, which fp32 holds as normal
         constexpr int exponent = exponent_bits < 8 ? 128 - from::bias - mantissa_bits : 0;
         const float steps = float(int(m)) * float_of(std::uint32_t(exponent) << 23);
-        a = m < from::min_normal ? bits_of(steps) : a;
+        a = select(m < from::min_normal, bits_of(steps), a);
     }
     return sign | a | quiet;
 }
