@@ -5,13 +5,15 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
+#include <limits>
 #include <type_traits>
 
 using namespace mpt;
 
 static_assert(sizeof(fp16) == 2 && std::is_trivial_v<fp16>);
 static_assert(fp16(1.0f).bits == 0x3C00 && float(fp16::from_bits(0xC000)) == -2.0f);
+static_assert(fp16(std::numeric_limits<float>::infinity()).bits == 0x7C00); // constants, too
+static_assert(fp16(std::numeric_limits<float>::quiet_NaN()).bits == 0x7E00);
 static_assert(!std::is_constructible_v<fp16, double> && !std::is_constructible_v<fp16, int>);
 static_assert(!std::is_convertible_v<float, fp16> && !std::is_convertible_v<fp16, float>);
 
