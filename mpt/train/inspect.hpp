@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file inspect.hpp
-/// One read of the gradients: all finite?  how long?                       tier 5, needs:
+/// One read of the gradients: are they finite, and how long.               tier 5, needs:
 /// nn/cpu.hpp nn/params.hpp nn/strategy.hpp numeric/scalar.hpp train/blocks.hpp
 ///
 /// Idea     Gradients stay scaled and in their format: unscaling 16 bits in place would undo the

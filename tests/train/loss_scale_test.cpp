@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT
+#include "mpt/train/loss_scale.hpp"
+
+#include "rig.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <utility>
+#include <vector>
+
+using namespace mpt;
+using rig::refusal;
+using rig::says;
+
+namespace {
+
+loss_scale start(float value, int interval, float minimum = 0) {
+    loss_scale s;
+    s.value = value;
+    s.interval = interval;
+    s.minimum = minimum;
+    return s;
+}
+
+// The trace of GradScaler: init 1024, interval 3.
+const std::vector<int> found{0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0};
+using step_state = std::pair<float, int>; // scale, tracker
+const std::vector<step_state> expected{{1024, 1}, {1024, 2}, {2048, 0}, {2048, 1}, {2048, 2},
+                                       {1024, 0}, {1024, 1}, {1024, 2}, {512, 0},  {256, 0},
+                                       {256, 1},  {256, 2},  {512, 0},  {512, 1}};
+
+// What the scale does with `found`; `between` may change it before each step.
+std::vector<step_state> trace(loss_scale s, const std::function<void(loss_scale&)>& between = {}) {
+    std::vector<step_state> seen;
+    for (const int overflow : found) {
+        if (between) between(s);
+        CHECK(s.update(!overflow) == !overflow);
+        seen.emplace_back(s.value, s.good);
+    }
+    return seen;
+}
+
+// GradScaler's update, written a second time.
+struct grad_scaler {
+    float scale = 65536;
+    int tracker = 0;
+    void update(bool found_inf, int interval) {
+        if (found_inf) {
+            scale = float(scale * 0.5);
+            tracker = 0;
+        } else if (++tracker == interval) {
+            const float grown = float(scale * 2.0);
+            if (grown <= std::numeric_limits<float>::max()) scale = grown;
+            tracker = 0;
+        }
+    }
+};
+
+} // namespace
+
+TEST_CASE("scale and tracker follow GradScaler's trace") { CHECK(trace(start(1024, 3)) == expected); }
+
+TEST_CASE("sabotage: a tracker that survives an overflow, or an interval off by one, is noticed") {
+    int kept = 0;
+    CHECK(trace(start(1024, 3), [&](loss_scale& s) { // puts back what an overflow cleared
+              if (s.good == 0 && s.last.skipped) s.good = kept;
+              kept = s.good;
+          }) != expected);
+    CHECK(trace(start(1024, 4)) != expected);
+    CHECK(trace(start(1024, 3, 511)) != expected); // a floor that GradScaler does not have
+}
+
+TEST_CASE("a million random steps agree with a second model of GradScaler") {
+    std::mt19937 random(11);
+    loss_scale s = start(65536, 7);
+    grad_scaler other;
+    long skipped = 0;
+    bool equal = true;
+    for (int step = 0; step < 1000000 && equal; ++step) {
+        // long quiet times, in which the scale reaches its cap, and storms
+        const bool overflow = random() % ((step / 4000) % 2 ? 4 : 400) == 0;
+        const bool go = s.update(!overflow);
+        other.update(overflow, 7);
+        skipped += overflow;
+        equal = go == !overflow && s.value == other.scale && s.good == other.tracker &&
+                s.skipped == skipped;
+    }
+    CHECK(equal);
+}
+
+TEST_CASE("at the floor one more overflow is an error: 4 -> 2, 1, error, error") {
+    loss_scale s = start(4, 2000, 1);
+    CHECK_FALSE(s.update(false));
+    CHECK(s.value == 2);
+    CHECK_FALSE(s.update(false));
+    CHECK(s.value == 1);
+    for (int again = 0; again < 2; ++again) {
+        const std::string line =
+            refusal([&] { s.update(false, "3 of 9 gradients not finite, first in h.0.ln_1.bias"); });
+        CHECK(says(line, "first in h.0.ln_1.bias"));
+        CHECK(says(line, "smallest scale 1"));
+        CHECK(s.value == 1);
+    }
+    CHECK(s.skipped == 4);
+}
+
+TEST_CASE("sabotage: without the floor the scale goes below 1 in silence, and 1/S to infinity") {
+    loss_scale s = start(4, 2000, 0);
+    for (int i = 0; i < 140; ++i) CHECK_FALSE(s.update(false));
+    CHECK(s.value < 1);
+    CHECK(std::isinf(1.0f / s.value));
+}
+
+TEST_CASE("a floor that is no power of two is not passed") {
+    loss_scale s = start(100, 2000, 30);
+    s.update(false);
+    CHECK(s.value == 50);
+    s.update(false);
+    CHECK(s.value == 30);
+    CHECK_THROWS_AS(s.update(false), error);
+}
+
+TEST_CASE("the scale does not grow past fp32: from 2^126 it stays at 2^127") {
+    loss_scale s = start(0x1p126f, 1);
+    for (int i = 0; i < 4; ++i) {
+        CHECK(s.update(true));
+        CHECK(s.value == 0x1p127f);
+        CHECK(s.good == 0);
+    }
+    CHECK(says(s.last.line(4), "scale stays 1.7014118e+38"));
+}
+
+TEST_CASE("saved and resumed at every step, the trace is the uninterrupted one") {
+    CHECK(trace(start(1024, 3), [](loss_scale& s) {
+              loss_scale fresh;
+              fresh.restore(s.state());
+              s = fresh;
+          }) == expected);
+    // saved after entry 7 (1024, tracker 1), resumed: 2, then an overflow: 512
+    loss_scale s = start(1024, 3);
+    for (int i = 0; i < 7; ++i) s.update(!found[std::size_t(i)]);
+    loss_scale resumed;
+    resumed.restore(s.state());
+    CHECK(resumed.value == 1024);
+    CHECK(resumed.good == 1);
+    resumed.update(true);
+    CHECK(resumed.good == 2);
+    resumed.update(false);
+    CHECK(resumed.value == 512);
+}
+
+TEST_CASE("sabotage: a resume that loses one entry of the state is noticed") {
+    for (const char* lost : {"scale", "growth_interval", "_growth_tracker"})
+        CHECK(trace(start(1024, 3), [lost](loss_scale& s) {
+                  auto saved = s.state();
+                  saved[lost] = loss_scale{}.state()[lost];
+                  s.restore(saved);
+              }) != expected);
+}
+
+TEST_CASE("every number of the state comes back exactly") {
+    loss_scale s;
+    s.value = 12345.678f;
+    s.growth = 1.1;
+    s.backoff = 1.0 / 3;
+    s.interval = 17;
+    s.minimum = 0.1f;
+    s.patience = 3;
+    s.good = 5;
+    s.skipped = 123456789012;
+    s.skipped_in_a_row = 2;
+    loss_scale back;
+    back.restore(s.state());
+    CHECK(back.state() == s.state());
+    CHECK(back.value == s.value);
+    CHECK(back.growth == s.growth);
+    CHECK(back.backoff == s.backoff);
+    CHECK(back.minimum == s.minimum);
+    back.restore(loss_scale::fixed(128).state());
+    CHECK_FALSE(back.dynamic);
+}
+
+TEST_CASE("a damaged state is refused, and nothing is changed") {
+    const auto good = start(1024, 3).state();
+    loss_scale s;
+    for (const auto& [key, value] : good) {
+        auto saved = good;
+        saved.erase(key);
+        CHECK(says(refusal([&] { s.restore(saved); }), key));
+        for (const std::string bad : {"", "x", "1x", " 1", "nan", "-1", "1e999"}) {
+            if (key == "dynamic_scale" && bad == "-1") continue; // any whole number: yes or no
+            saved = good;
+            saved[key] = bad;
+            CHECK_MESSAGE(says(refusal([&] { s.restore(saved); }), "loss scale"), key, "=", bad);
+        }
+    }
+    CHECK(s.state() == loss_scale{}.state());
+}
+
+TEST_CASE("values that cannot work are refused with the value") {
+    const auto with = [](auto change) {
+        loss_scale s;
+        change(s);
+        return refusal([&] { s.validate(); });
+    };
+    CHECK(with([](loss_scale&) {}) == "nothing");
+    CHECK(says(with([](loss_scale& s) { s.value = 0; }), "0 cannot scale"));
+    CHECK(says(with([](loss_scale& s) { s.value = -2; }), "-2"));
+    CHECK(says(with([](loss_scale& s) { s.value = INFINITY; }), "inf"));
+    CHECK(says(with([](loss_scale& s) { s.value = NAN; }), "nan"));
+    CHECK(says(with([](loss_scale& s) { s.growth = 1; }), "growth 1"));
+    CHECK(says(with([](loss_scale& s) { s.backoff = 1; }), "backoff 1"));
+    CHECK(says(with([](loss_scale& s) { s.backoff = 0; }), "backoff 0"));
+    CHECK(says(with([](loss_scale& s) { s.interval = 0; }), "interval of 0"));
+    CHECK(says(with([](loss_scale& s) { s.minimum = 131072; }), "minimum of 131072"));
+    CHECK(says(refusal([] { loss_scale::fixed(0); }), "0 cannot scale"));
+}
+
+TEST_CASE("a fixed scale never moves; ten skips in a row are an error, nine are not") {
+    loss_scale s = loss_scale::fixed(128);
+    for (int i = 0; i < 5000; ++i) CHECK(s.update(true));
+    CHECK(s.value == 128);
+    for (int i = 0; i < 9; ++i) CHECK_FALSE(s.update(false));
+    CHECK(s.update(true)); // begins anew
+    for (int i = 0; i < 9; ++i) CHECK_FALSE(s.update(false));
+    const std::string line = refusal([&] { s.update(false); });
+    CHECK(says(line, "10 steps in a row"));
+    CHECK(says(line, "fixed scale 128"));
+    CHECK(s.value == 128);
+    CHECK(s.skipped == 19);
+
+    loss_scale patient = loss_scale::fixed(1);
+    patient.patience = 0;
+    for (int i = 0; i < 1000; ++i) CHECK_FALSE(patient.update(false));
+    patient = loss_scale::fixed(1);
+    patient.patience = 3;
+    patient.update(false);
+    patient.update(false);
+    CHECK(says(refusal([&] { patient.update(false); }), "lower the learning rate"));
+}
+
+TEST_CASE("every change has a line that tells the truth") {
+    loss_scale s = start(65536, 2, 1);
+    s.update(true);
+    CHECK(s.last.line(1) == "");
+    s.update(true);
+    CHECK(s.last.line(2) == "step 2: 2 finite steps; scale 65536 -> 131072");
+    s.update(false, "3 of 12.6 M gradients not finite, first in h.2.attn.c_attn.weight");
+    CHECK(s.last.line(41) == "step 41: 3 of 12.6 M gradients not finite, first in "
+                             "h.2.attn.c_attn.weight; scale 131072 -> 65536; step skipped");
+    loss_scale fixed = loss_scale::fixed(8);
+    fixed.update(false);
+    CHECK(fixed.last.line(5) == "step 5: gradients not finite; scale stays 8; step skipped");
+}
+
+TEST_CASE("the seed is the scale over the tokens of the window") {
+    CHECK(start(65536, 1).seed(1024) == 64);
+    CHECK(loss_scale::fixed(1).seed(3) == float(1.0 / 3));
+    CHECK(start(1, 1).seed(16777217) == float(1.0 / 16777217)); // more than fp32 counts
+    CHECK(says(refusal([] { loss_scale{}.seed(0); }), "0 target tokens"));
+}
+
+TEST_CASE("a loss that is NaN at scale 1 is reported as that, at its step") {
+    CHECK(says(refusal([] { check_loss(NAN, 12); }), "step 12: loss is NaN"));
+    CHECK(says(refusal([] { check_loss(INFINITY, 3); }), "step 3: loss is infinite"));
+    CHECK(refusal([] { check_loss(4.5, 3); }) == "nothing");
+}
