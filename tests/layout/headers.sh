@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# headers.sh COMPILER WORK [ROOT]: every header alone, and all of them in two translation units,
-# in both orders, linked into one program. Status 77: the compiler is not here.
+# headers.sh COMPILER WORK [ROOT [together]]: every header alone, and all of them in two translation
+# units, in both orders, linked into one program; "together" leaves out the first part.
+# Status 77: the compiler is not here.
 set -eu
 export LC_ALL=C
 compiler=$1 work=$2
@@ -22,8 +23,9 @@ flags="-ffp-contract=off -Wall -Wextra -Wpedantic -Werror -I$root"
         grep '^mpt/nn/product\.hpp' list.txt | sed 's/$/ -std=c++20 -DMPT_HAS_CBLAS=1/' || true
     fi
 } >jobs.txt
+if [ "${4:-}" = together ]; then : >jobs.txt; fi
 # shellcheck disable=SC2016  # expanded by the inner shell
-xargs -P "$(nproc 2>/dev/null || echo 2)" -L 1 sh -c '
+[ ! -s jobs.txt ] || xargs -P "$(nproc 2>/dev/null || echo 2)" -L 1 sh -c '
     compiler=$1 flags=$2 header=$3; shift 3
     name=$(echo "$header $*" | tr -c "A-Za-z0-9+\n" _)
     printf "#include \"%s\"\n" "$header" >"$name.cpp"
