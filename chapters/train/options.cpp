@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+// options.cpp -- the command line of `train`, its checks, and the options that a checkpoint keeps.
+#include "options.hpp"
+
+#include "mpt/base/error.hpp"    // check, error
+#include "mpt/base/version.hpp"  // version
+#include "run_folder.hpp"        // saved_options, latest_run
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+namespace {
+
+// Bytes as people write them: 1000000, 64M, 2G (powers of 1024).
+std::size_t bytes_of(const std::string& text) {
+    std::size_t value = 0;
+    const char* const last = text.data() + text.size();
+    const auto [end, failed] = std::from_chars(text.data(), last, value);
+    const std::string unit(end, last);
+    const std::string units = "KMGT";
+    const std::size_t power = unit.empty() ? 0 : units.find(char(std::toupper(unit[0]))) + 1;
+    const bool known = unit.empty() || (power > 0 && (unit.size() == 1 || unit.substr(1) == "iB"));
+    mpt::check(failed == std::errc() && known, "--device-memory ", text,
+               ": not a number of bytes; write 500000000, 64M or 2G");
+    for (std::size_t i = 0; i < power; ++i) {
+        mpt::check(value <= SIZE_MAX / 1024, "--device-memory ", text, ": more than there is; write less");
+        value *= 1024;
+    }
+    return value;
+}
+
+void add_options(CLI::App& app, options& o) {
+    app.add_option("--precision", o.precision,
+                   "weights and activations: fp32, tf32 (fp32, products of rounded operands), fp16, bf16")
+        ->check(CLI::IsMember({"fp32", "tf32", "fp16", "bf16"}))->capture_default_str();
+    const char* model = "Model";
+    app.add_option("--layers", o.layers, "blocks")->group(model)->capture_default_str();
+    app.add_option("--heads", o.heads, "query heads")->group(model)->capture_default_str();
+    app.add_option("--kv-heads", o.kv_heads, "key/value heads; 0: as many as --heads")
+        ->group(model)->capture_default_str();
+    app.add_option("--channels", o.channels, "width")->group(model)->capture_default_str();
+    app.add_option("--context", o.context, "tokens a row")->group(model)->capture_default_str();
+    app.add_option("--dropout", o.dropout, "share of activations dropped, 0 up to below 1")
+        ->group(model)->capture_default_str();
+
+    const char* work = "Data and steps";
+    app.add_option("--data", o.data,
+                   "a text file (its bytes are the tokens) or a file of GPT-2 tokens as llm.c writes it; "
+                   "without: the corpus that comes with mpt")->group(work);
+    app.add_option("--steps", o.steps, "steps in all; sets the learning rate's schedule")
+        ->group(work)->capture_default_str();
+    app.add_option("--stop-after", o.stop_after, "save and exit after this step; 0: after the last")
+        ->group(work)->capture_default_str();
+    app.add_option("--micro-batches", o.micro_batches, "gradients accumulated over so many a step")
+        ->group(work)->capture_default_str();
+    app.add_option("--batch", o.batch, "rows a micro-batch")->group(work)->capture_default_str();
+    app.add_option("--seed", o.seed, "of weights, data order, dropout and the sample")
+        ->group(work)->capture_default_str();
+
+    const char* adam = "Optimizer";
+    app.add_option("--lr", o.lr, "learning rate after warm-up")->group(adam)->capture_default_str();
+    app.add_option("--min-lr", o.min_lr, "at the last step; -1: a tenth of --lr")
+        ->group(adam)->capture_default_str();
+    app.add_option("--warmup", o.warmup, "applied steps; -1: a twentieth of --steps")
+        ->group(adam)->capture_default_str();
+    app.add_option("--weight-decay", o.weight_decay, "of matrices")->group(adam)->capture_default_str();
+    app.add_option("--beta1", o.beta1, "of AdamW")->group(adam)->capture_default_str();
+    app.add_option("--beta2", o.beta2, "of AdamW")->group(adam)->capture_default_str();
+    app.add_option("--clip", o.clip, "largest global norm of the gradients; 0: any")
+        ->group(adam)->capture_default_str();
+    app.add_option("--scale", o.scale,
+                   "loss scale: dynamic, or a number; default: dynamic for fp16, 1 for the others")
+        ->group(adam);
+    app.add_option("--scale-start", o.scale_start, "dynamic scale at the first step")
+        ->group(adam)->capture_default_str();
+    app.add_option("--scale-min", o.scale_min, "dynamic scale's floor; an overflow there ends the run")
+        ->group(adam)->capture_default_str();
+    app.add_option("--scale-interval", o.scale_interval, "finite steps before a dynamic scale doubles")
+        ->group(adam)->capture_default_str();
+
+    const char* machine = "Machine";
+    app.add_option("--threads", o.threads, "0: all cores")->group(machine)->capture_default_str();
+    app.add_option_function<std::string>(
+           "--device-memory", [&o](const std::string& text) { o.device_memory = bytes_of(text); },
+           "budget in bytes (64M, 2G): what does not fit is refused; default: none")
+        ->group(machine)->type_name("BYTES");
+
+    const char* left = "Output";
+    app.add_option("--out", o.out, "folder of the run; default: a fresh runs/NNN")->group(left);
+    app.add_flag("--resume", o.resume,
+                 "go on from the checkpoint in --out (default: the latest of runs/)")->group(left);
+    app.add_option("--save-every", o.save_every, "steps between checkpoints; 0: ten a run")
+        ->group(left)->capture_default_str();
+    app.add_option("--validate-every", o.validate_every, "steps between validations; 0: ten a run")
+        ->group(left)->capture_default_str();
+    app.add_option("--trace", o.trace, "write a trace for ui.perfetto.dev to this file")->group(left);
+    app.add_option("--prompt", o.prompt, "the text that the closing sample continues")
+        ->group(left)->capture_default_str();
+    app.add_option("--sample-tokens", o.sample_tokens, "length of the sample; 0: none")
+        ->group(left)->capture_default_str();
+    app.add_option("--temperature", o.temperature, "of the sample; 0: always the likeliest")
+        ->group(left)->capture_default_str();
+    app.add_option("--top-k", o.top_k, "sample among the k likeliest; 0: all")
+        ->group(left)->capture_default_str();
+}
+
+template <class V>
+void at_least(const char* name, V value, V least, const char* what) {
+    mpt::check(value >= least, name, ' ', value, ": wanted ", least, " or more ", what);
+}
+
+// Values that no single option shows to be wrong, and ranges. One line each.
+void check_values(const options& o) {
+    at_least("--batch", o.batch, 1, "rows");
+    at_least("--micro-batches", o.micro_batches, 1, "a step");
+    at_least("--steps", o.steps, 1L, "steps");
+    at_least("--stop-after", o.stop_after, 0L, "steps (0: after the last)");
+    mpt::check(o.stop_after <= o.steps, "--stop-after ", o.stop_after, " of --steps ", o.steps,
+               ": wanted at most the last step");
+    at_least("--layers", o.layers, 1, "blocks");
+    at_least("--heads", o.heads, 1, "heads");
+    at_least("--kv-heads", o.kv_heads, 0, "heads (0: as --heads)");
+    at_least("--channels", o.channels, 1, "channels");
+    at_least("--context", o.context, 1, "tokens");
+    at_least("--threads", o.threads, 0, "threads (0: all cores)");
+    at_least("--save-every", o.save_every, 0L, "steps (0: ten a run)");
+    at_least("--validate-every", o.validate_every, 0L, "steps (0: ten a run)");
+    at_least("--sample-tokens", o.sample_tokens, 0, "tokens");
+    at_least("--top-k", o.top_k, 0, "tokens (0: all)");
+    at_least("--scale-interval", o.scale_interval, 1, "steps");
+    const auto in_range = [](const char* name, float value, bool ok, const char* wanted) {
+        mpt::check(ok && std::isfinite(value), name, ' ', value, ": wanted ", wanted);
+    };
+    in_range("--dropout", o.dropout, o.dropout >= 0 && o.dropout < 1, "0 up to below 1");
+    in_range("--lr", o.lr, o.lr > 0, "more than 0");
+    in_range("--min-lr", o.min_lr, o.min_lr >= 0 || o.min_lr == -1, "0 or more, or -1 for a tenth of --lr");
+    mpt::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr, ": wanted at most --lr");
+    mpt::check(o.warmup >= -1 && o.warmup < o.steps, "--warmup ", o.warmup, " of --steps ", o.steps,
+               ": wanted less than --steps, or -1 for a twentieth");
+    in_range("--weight-decay", o.weight_decay, o.weight_decay >= 0, "0 or more");
+    in_range("--beta1", o.beta1, o.beta1 >= 0 && o.beta1 < 1, "0 up to below 1");
+    in_range("--beta2", o.beta2, o.beta2 >= 0 && o.beta2 < 1, "0 up to below 1");
+    in_range("--clip", o.clip, o.clip >= 0, "0 or more");
+    in_range("--scale-start", o.scale_start, o.scale_start > 0, "more than 0");
+    in_range("--scale-min", o.scale_min, o.scale_min >= 0 && o.scale_min <= o.scale_start,
+             "0 up to --scale-start");
+    in_range("--temperature", o.temperature, o.temperature >= 0, "0 or more");
+    if (!o.scale.empty() && o.scale != "dynamic") {
+        char* end = nullptr;
+        const float value = std::strtof(o.scale.c_str(), &end);
+        mpt::check(*end == 0 && std::isfinite(value) && value > 0, "--scale ", o.scale,
+                   ": wanted dynamic, or a finite number above 0");
+    }
+}
+
+std::string text_of(float value) {
+    char text[32];
+    return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+} // namespace
+
+std::map<std::string, std::string> lasting(const options& o) {
+    return {{"precision", o.precision},
+            {"layers", std::to_string(o.layers)},
+            {"heads", std::to_string(o.heads)},
+            {"kv-heads", std::to_string(o.kv_heads)},
+            {"channels", std::to_string(o.channels)},
+            {"context", std::to_string(o.context)},
+            {"dropout", text_of(o.dropout)},
+            {"data", o.data},
+            {"micro-batches", std::to_string(o.micro_batches)},
+            {"batch", std::to_string(o.batch)},
+            {"steps", std::to_string(o.steps)},
+            {"seed", std::to_string(o.seed)},
+            {"lr", text_of(o.lr)},
+            {"min-lr", text_of(o.min_lr)},
+            {"warmup", std::to_string(o.warmup)},
+            {"weight-decay", text_of(o.weight_decay)},
+            {"beta1", text_of(o.beta1)},
+            {"beta2", text_of(o.beta2)},
+            {"clip", text_of(o.clip)},
+            {"scale", o.scale},
+            {"scale-start", text_of(o.scale_start)},
+            {"scale-min", text_of(o.scale_min)},
+            {"scale-interval", std::to_string(o.scale_interval)},
+            {"save-every", std::to_string(o.save_every)},
+            {"validate-every", std::to_string(o.validate_every)}};
+}
+
+void restore(options& o, const std::map<std::string, std::string>& saved) {
+    CLI::App app;
+    add_options(app, o);
+    std::vector<std::string> words;
+    for (const auto& [name, value] : lasting(o)) {
+        const auto found = saved.find(name);
+        mpt::check(found != saved.end(), "checkpoint: it does not say --", name,
+                   "; it was written by another program or version");
+        if (!found->second.empty()) words.push_back("--" + name + "=" + found->second);
+    }
+    std::reverse(words.begin(), words.end()); // CLI11 takes them from the back
+    try {
+        app.parse(words);
+    } catch (const CLI::ParseError& e) {
+        throw mpt::error(mpt::join("checkpoint: its options cannot be read (", e.what(),
+                                   "); it was written by another program or version"));
+    }
+    check_values(o);
+}
+
+options parse_train(int argc, char** argv) {
+    options o;
+    CLI::App app("Train a small GPT on text, in mixed precision with master weights and loss scaling.\n"
+                 "Without options: the corpus that comes with mpt, fp16, about 3 minutes on 2 cores.",
+                 "./run train");
+    app.set_version_flag("--version", mpt::version);
+    app.get_formatter()->column_width(34);
+    add_options(app, o);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+        if (e.get_exit_code() == 0) std::exit(app.exit(e)); // --help, --version
+        const std::string all = e.what();
+        throw mpt::error(all.substr(0, all.find('\n')) + "; ./run train --help lists the options");
+    }
+    check_values(o);
+    if (o.resume) {
+        if (o.out.empty()) o.out = latest_run();
+        const auto saved = saved_options(o.out);
+        options before;
+        restore(before, saved);
+        const auto was = lasting(before), now = lasting(o);
+        for (const auto& [name, value] : now)
+            mpt::check(app.count("--" + name) == 0 || value == was.at(name), "--resume: the run in ", o.out,
+                       " has --", name, ' ', was.at(name).empty() ? "(default)" : was.at(name),
+                       ", given is ", value, "; leave it out, or begin another run");
+        restore(o, saved);
+        mpt::check(o.stop_after <= o.steps, "--stop-after ", o.stop_after, " of --steps ", o.steps,
+                   ": wanted at most the last step");
+    }
+    if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
+    return o;
+}

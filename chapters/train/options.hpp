@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// options.hpp -- what a training run is told. `./run train --help` shows the same list.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+struct options {
+    // the model
+    std::string precision = "fp16"; // fp32, tf32, fp16, bf16
+    int layers = 4, heads = 4, kv_heads = 0, channels = 128, context = 128; // kv_heads 0: as heads
+    float dropout = 0;
+
+    // the data: a text file (its bytes are the tokens) or a file of GPT-2 tokens; "": the corpus
+    std::string data;
+
+    // a step: micro_batches of batch rows of context tokens
+    int micro_batches = 1, batch = 16;
+    long steps = 1000;    // in all: sets the learning rate's schedule
+    long stop_after = 0;  // save and exit after this step; 0: after the last
+    std::uint64_t seed = 1;
+
+    // the optimizer
+    float lr = 2e-3f, min_lr = -1; // at the end; -1: a tenth of lr
+    long warmup = -1;              // applied steps; -1: a twentieth of steps
+    float weight_decay = 0.1f, beta1 = 0.9f, beta2 = 0.95f;
+    float clip = 1; // the gradients' global norm at most; 0: off
+
+    // loss scale: "dynamic", a number, or "" for dynamic in fp16 and 1 elsewhere
+    std::string scale;
+    float scale_start = 65536, scale_min = 1; // of a dynamic scale
+    int scale_interval = 2000;                // finite steps before it doubles
+
+    // the machine
+    int threads = 0;               // 0: all cores
+    std::size_t device_memory = 0; // bytes; 0: no budget
+
+    // what it leaves behind
+    std::string out; // "": a fresh runs/NNN
+    bool resume = false;
+    long save_every = 0, validate_every = 0; // steps; 0: ten times a run
+    std::string trace;                       // a file for Perfetto; "": none
+    std::string prompt = "The ";
+    int sample_tokens = 400;
+    float temperature = 0.8f;
+    int top_k = 40;
+};
+
+/// Reads the command line of `train`; with --resume also the checkpoint's options, which a given
+/// option may not contradict. Throws mpt::error; prints --help and exits by itself.
+options parse_train(int argc, char** argv);
+
+/// The options that make the run what it is: saved with a checkpoint, the same on resume.
+std::map<std::string, std::string> lasting(const options& o);
+
+/// `lasting` read back.
+void restore(options& o, const std::map<std::string, std::string>& saved);
+
+/// The whole run, one translation unit a precision. Returns the exit status.
+template <class T>
+int train(const options& o);
+
+/// Continue o.prompt from the checkpoint in o.out, on stdout.
+template <class T>
+int sample(const options& o);

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+// trainer.hpp -- the whole training run: the step of docs/design.md with what a real run needs around
+// it. Compiled once a precision (fp32.cpp, fp16.cpp, bf16.cpp).
+#pragma once
+#include "generate.hpp"
+#include "memory_plan.hpp"
+#include "options.hpp"
+#include "report.hpp"
+#include "run_folder.hpp"
+
+#include "../common/progress.hpp"
+
+#include "mpt/base/memory.hpp"      // memory, buffer
+#include "mpt/base/thread_pool.hpp" // thread_pool
+#include "mpt/base/trace.hpp"       // trace, range
+#include "mpt/dist/one_rank.hpp"    // one_rank: acquire, ready, finish, publish
+#include "mpt/nn/gpt.hpp"           // gpt: forward, backward
+#include "mpt/nn/loops.hpp"         // loops: the operations
+#include "mpt/train/adamw.hpp"      // adamw: step
+#include "mpt/train/checkpoint.hpp" // save_checkpoint, load_checkpoint
+#include "mpt/train/clip.hpp"       // clip_factor
+#include "mpt/train/data.hpp"       // token_data, draw_batch, validation_batch
+#include "mpt/train/inspect.hpp"    // inspect, norm
+#include "mpt/train/loss_scale.hpp" // loss_scale: seed, update
+#include "mpt/train/master_weights.hpp" // master_of, cast
+#include "mpt/train/schedule.hpp"   // cosine_schedule
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+inline volatile std::sig_atomic_t interrupted = 0;
+
+// The first Ctrl-C asks for a checkpoint, the second ends the program.
+inline void save_on_interrupt() {
+    const auto ask = [](int signal) {
+        interrupted = 1;
+        std::signal(signal, SIG_DFL);
+    };
+    std::signal(SIGINT, ask);
+    std::signal(SIGTERM, ask);
+}
+
+inline mpt::gpt_config model_config(const options& o, int vocabulary) {
+    mpt::gpt_config c;
+    c.layers = o.layers;
+    c.heads = o.heads;
+    c.kv_heads = o.kv_heads ? o.kv_heads : o.heads;
+    c.channels = o.channels;
+    c.context = o.context;
+    c.vocabulary = vocabulary == mpt::gpt2_vocab ? 50304 : vocabulary; // a multiple of 128
+    c.dropout = o.dropout;
+    mpt::check_config(c);
+    return c;
+}
+
+/// What lives as long as the run. Every byte is in `mem`'s ledger.
+template <class T>
+struct training {
+    training(const options& o, const mpt::token_data& data)
+        : o(o), data(data), pool(o.threads), mem(o.device_memory), config(model_config(o, data.vocab)),
+          ops(pool, mem, scratch_bytes(), o.precision == "tf32"), model(config, ops, o.seed),
+          strategy(ops, model.map), P(model.map.size()),
+          weights(mem, mpt::kind::weights, P, "weights"), grads_(mem, mpt::kind::grads, P, "gradients"),
+          sums_(mem, mpt::kind::sums, o.micro_batches > 1 ? P : 0, "fp32 sums of gradients"),
+          master_(mem, mpt::kind::master, mpt::master_size<T>(P), "fp32 master weights"),
+          m(mem, mpt::kind::moments, P, "Adam's m"), v(mem, mpt::kind::moments, P, "Adam's v"),
+          inputs(mem, mpt::kind::data, rows() * std::size_t(o.context), "inputs"),
+          targets(mem, mpt::kind::data, rows() * std::size_t(o.context), "targets"),
+          host_inputs(inputs.size()), host_targets(targets.size()) {
+        acts.emplace(mem, config, o.batch, o.context);
+        grads = {grads_.span(), sums_.span()};
+    }
+
+    std::size_t rows() const { return std::size_t(o.batch); }
+    std::size_t scratch_bytes() const { return mpt::gpt_scratch<T>(config, o.batch, o.context); }
+    /// The fp32 weights, flat: fp32 weights are their own master.
+    mpt::device_span<float> master() {
+        if constexpr (mpt::own_master<T>)
+            return weights.span();
+        else
+            return master_.span();
+    }
+    /// What the optimizer updates: my part, which on one rank is all.
+    mpt::adamw_state<T> owned() {
+        const auto mine = strategy.mine(weights.span());
+        return {mpt::master_of(master_.span(), mine), m.span(), v.span(), mine};
+    }
+
+    /// Micro-batch `micro` of attempted step `step`.
+    mpt::batch draw(long step, int micro) {
+        const long sample = long(micro) * o.batch;
+        mpt::draw_batch(data, o.seed, step, sample, o.batch, o.context, host_inputs, host_targets);
+        return put({inputs.span(), targets.span(), o.batch, o.context, micro, step, sample});
+    }
+    /// Held-out windows first to first + batch of `windows`.
+    mpt::batch held_out(int windows, int first) {
+        mpt::validation_batch(data, windows, first, o.batch, o.context, host_inputs, host_targets);
+        return put({inputs.span(), targets.span(), o.batch, o.context, 0, 0, 0});
+    }
+
+    /// Mean loss of the held-out part, without dropout.
+    double validation_loss() {
+        mpt::gpt_config still = config;
+        still.dropout = 0;
+        mpt::gpt<T, mpt::loops> reader(still, ops);
+        const int batches = (256 + o.batch - 1) / o.batch; // 256 windows or a little more
+        double sum = 0;
+        for (int i = 0; i < batches; ++i)
+            sum += reader.forward(strategy, weights.span(), held_out(batches * o.batch, i * o.batch), *acts);
+        return sum / (double(batches) * o.batch * o.context);
+    }
+
+    const options& o;
+    const mpt::token_data& data;
+    mpt::thread_pool pool;
+    mpt::memory mem;
+    mpt::gpt_config config;
+    mpt::loops ops;
+    mpt::gpt<T, mpt::loops> model;
+    mpt::one_rank<T> strategy;
+    std::size_t P; // parameters
+    mpt::buffer<T> weights, grads_;
+    mpt::buffer<float> sums_, master_, m, v;
+    mpt::buffer<int> inputs, targets;
+    std::vector<int> host_inputs, host_targets;
+    std::optional<mpt::gpt_acts<T>> acts;
+    mpt::gradients<T> grads;
+
+private:
+    mpt::batch put(const mpt::batch& b) {
+        ops.copy_to_device(inputs.span(), host_inputs);
+        ops.copy_to_device(targets.span(), host_targets);
+        return b;
+    }
+};
+
+/// What changes from step to step, besides the buffers.
+struct state {
+    long attempted = 0; // steps begun; the schedule counts adam.applied
+    mpt::loss_scale scale;
+    mpt::adamw adam;
+};
+
+/// The checkpoint's words: options by their names, "scaler.KEY", counts.
+template <class T>
+void save(training<T>& run, const state& now, const std::string& dir) {
+    std::map<std::string, std::string> words = lasting(run.o);
+    for (const auto& [key, value] : now.scale.state()) words["scaler." + key] = value;
+    words["vocabulary"] = std::to_string(run.data.vocab);
+    words["attempted_steps"] = std::to_string(now.attempted);
+    words["applied_steps"] = std::to_string(now.adam.applied);
+    std::vector<float> p(run.P), m(run.P), v(run.P);
+    run.ops.copy_to_host(std::span(p), mpt::device_span<const float>(run.master()));
+    run.ops.copy_to_host(std::span(m), mpt::device_span<const float>(run.m.span()));
+    run.ops.copy_to_host(std::span(v), mpt::device_span<const float>(run.v.span()));
+    mpt::save_checkpoint(dir, mpt::named_tensors(run.model.map.tensors), {p, m, v}, words);
+}
+
+template <class T>
+void load(training<T>& run, state& now, const std::string& dir) {
+    std::vector<float> p(run.P), m(run.P), v(run.P);
+    const auto words = mpt::load_checkpoint(dir, mpt::named_tensors(run.model.map.tensors), {p, m, v},
+                                            lasting(run.o));
+    run.ops.copy_to_device(run.master(), std::span<const float>(p));
+    run.ops.copy_to_device(run.m.span(), std::span<const float>(m));
+    run.ops.copy_to_device(run.v.span(), std::span<const float>(v));
+    std::map<std::string, std::string> scaler;
+    for (const auto& [key, value] : words)
+        if (key.rfind("scaler.", 0) == 0) scaler[key.substr(7)] = value;
+    now.scale.restore(scaler);
+    now.attempted = mpt::scalar<long>(words, "attempted_steps");
+    now.adam.applied = mpt::scalar<long>(words, "applied_steps");
+}
+
+inline mpt::loss_scale first_scale(const options& o) {
+    if (!o.scale.empty() && o.scale != "dynamic") return mpt::loss_scale::fixed(std::stof(o.scale));
+    if (o.scale.empty() && o.precision != "fp16") return mpt::loss_scale::fixed(1);
+    mpt::loss_scale scale;
+    scale.value = o.scale_start;
+    scale.minimum = o.scale_min;
+    scale.interval = o.scale_interval;
+    scale.validate();
+    return scale;
+}
+
+template <class T>
+int train(const options& given) {
+    options o = given;
+    const mpt::token_data data = mpt::load_tokens(o.data.empty() ? MPT_CORPUS : o.data);
+    mpt::require_context(data, o.context);
+    training<T> run(o, data);
+    std::unique_ptr<mpt::trace> trace;
+    if (!o.trace.empty()) trace = std::make_unique<mpt::trace>(o.trace);
+
+    state now;
+    now.scale = first_scale(o);
+    now.adam.beta1 = o.beta1;
+    now.adam.beta2 = o.beta2;
+    now.adam.weight_decay = o.weight_decay;
+    mpt::schedule rate{o.lr, o.min_lr < 0 ? o.lr / 10 : o.min_lr,
+                       o.warmup < 0 ? o.steps / 20 : o.warmup, o.steps};
+    if (o.resume) {
+        load(run, now, o.out);
+    } else {
+        std::vector<float> first(run.P);
+        mpt::initial_values(run.model.map, o.seed, 0, first);
+        run.ops.copy_to_device(run.master(), std::span<const float>(first));
+        run.ops.fill(run.m.span(), 0.0f);
+        run.ops.fill(run.v.span(), 0.0f);
+        if (o.out.empty())
+            o.out = fresh_run();
+        else
+            claim(o.out);
+    }
+    const auto owned = run.owned();
+    mpt::cast(run.ops, owned.master, owned.weights);
+
+    const long last = o.stop_after ? o.stop_after : o.steps;
+    mpt::check(now.attempted < last || now.attempted == o.steps, "--stop-after ", o.stop_after,
+               ": the run in ", o.out, " is at step ", now.attempted, " already; give a later one");
+    report told(o, data, run.config, run.P, sizeof(T), run.ops.scratch_bytes(), now.attempted);
+    told.start();
+    save_on_interrupt();
+
+    const long validate_every = o.validate_every ? o.validate_every : std::max(1L, o.steps / 10);
+    const long save_every = o.save_every ? o.save_every : std::max(1L, o.steps / 10);
+    const long tokens = long(o.micro_batches) * o.batch * o.context; // targets of a window: all of them
+    progress bar(o.steps, now.attempted);
+
+    while (now.attempted < last && !interrupted) {
+        const mpt::range whole(trace.get(), mpt::lane::compute, "step");
+        const double began = bar.seconds();
+        const long step = now.attempted;
+        const float S = now.scale.value;
+        const double lr = rate(now.adam.applied);
+
+        double loss = 0; // mean over the window's tokens
+        for (int micro = 0; micro < o.micro_batches; ++micro) {
+            const mpt::batch b = run.draw(step, micro);
+            {
+                const mpt::range r(trace.get(), mpt::lane::compute, "forward");
+                loss += run.model.forward(run.strategy, run.weights.span(), b, *run.acts);
+            }
+            const mpt::range r(trace.get(), mpt::lane::compute, "backward");
+            run.model.backward(run.strategy, run.weights.span(), b, *run.acts, now.scale.seed(tokens),
+                               run.grads);
+        }
+        loss /= double(tokens);
+        mpt::check_loss(loss, step + 1);
+
+        const auto g = run.strategy.finish(run.grads); // mine, still scaled
+        mpt::health health;
+        {
+            const mpt::range r(trace.get(), mpt::lane::compute, "inspect");
+            health = mpt::inspect(run.ops, g);
+        }
+        const double norm = mpt::norm(health) / S; // unscaled, before clipping
+        const bool applied = now.scale.update(health.finite, mpt::describe(health, run.model.map));
+        if (applied) {
+            const mpt::range r(trace.get(), mpt::lane::compute, "optimizer");
+            const double factor = mpt::clip_factor(norm, o.clip) / S; // unscale and clip, in fp32
+            g.visit([&](const auto& mine) {
+                now.adam.step(run.ops, run.model.map, owned, mine, factor, lr);
+            });
+            run.strategy.publish(run.weights.span());
+        }
+        ++now.attempted;
+
+        const double rate_now = double(tokens) / (bar.seconds() - began);
+        const std::string why = now.scale.last.line(now.attempted);
+        if (!why.empty()) bar.say(why);
+        told.step({now.attempted, loss, lr, health.finite ? norm : NAN, S, !applied, rate_now}, bar);
+        mpt::trace_counter(trace.get(), "loss scale", S);
+        mpt::trace_counter(trace.get(), "device bytes", double(run.mem.books.total()));
+        if (now.attempted % validate_every == 0 || now.attempted == o.steps)
+            told.validation(now.attempted, run.validation_loss(), bar);
+        if (now.attempted % save_every == 0 && now.attempted != last) save(run, now, o.out);
+    }
+    save(run, now, o.out);
+    bar.finish();
+    told.finish(run.mem.books, now.attempted, now.scale.skipped);
+    if (now.attempted < o.steps) {
+        told.stopped(now.attempted, interrupted != 0);
+        return interrupted ? 130 : 0;
+    }
+    run.acts.reset(); // room for the sample's own
+    told.sample_begins();
+    write_sample(run.model, run.mem, run.strategy, run.weights.span(), o);
+    return 0;
+}
+
+template <class T>
+int sample(const options& o) {
+    const int vocabulary = mpt::scalar<int>(mpt::checkpoint_scalars(o.out), "vocabulary");
+    mpt::thread_pool pool(o.threads);
+    mpt::memory mem;
+    const mpt::gpt_config config = model_config(o, vocabulary);
+    mpt::loops ops(pool, mem, mpt::gpt_scratch<T>(config, 1, config.context), o.precision == "tf32");
+    mpt::gpt<T, mpt::loops> model(config, ops);
+    mpt::one_rank<T> strategy(ops, model.map);
+    std::vector<float> master(model.map.size());
+    mpt::load_checkpoint(o.out, mpt::named_tensors(model.map.tensors), {master, {}, {}}, lasting(o));
+    mpt::buffer<T> weights(mem, mpt::kind::weights, master.size(), "weights");
+    std::vector<T> low(master.size());
+    mpt::cast(master.data(), low.data(), low.size());
+    ops.copy_to_device(weights.span(), std::span<const T>(low));
+    write_sample(model, mem, strategy, mpt::device_span<const T>(weights.span()), o);
+    return 0;
+}
