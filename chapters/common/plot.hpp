@@ -23,11 +23,11 @@ struct plot {
     std::vector<curve> curves;
 
     std::string svg() const {
-        const auto [x0, x1] = span(0), y = span(1);
+        const auto x = span(0), y = span(1);
         const double pad = std::max((y.second - y.first) * 0.05, 1e-9);
-        const double y0 = y.first - pad, y1 = y.second + pad;
-        const auto px = [&, x0 = x0, x1 = x1](double x) {
-            return left + (x - x0) / std::max(x1 - x0, 1e-9) * (width - left - right);
+        const double x0 = x.first, x1 = x.second, y0 = y.first - pad, y1 = y.second + pad;
+        const auto px = [&](double v) {
+            return left + (v - x0) / std::max(x1 - x0, 1e-9) * (width - left - right);
         };
         const auto py = [&](double v) {
             return height - bottom - (v - y0) / (y1 - y0) * (height - top - bottom);

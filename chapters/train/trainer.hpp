@@ -15,6 +15,7 @@
 #include "mpt/base/trace.hpp"       // trace, range
 #include "mpt/dist/one_rank.hpp"    // one_rank: acquire, ready, finish, publish
 #include "mpt/nn/gpt.hpp"           // gpt: forward, backward
+#include "mpt/nn/gpt_scratch.hpp"   // gpt_scratch
 #include "mpt/nn/loops.hpp"         // loops: the operations
 #include "mpt/train/adamw.hpp"      // adamw: step
 #include "mpt/train/checkpoint.hpp" // save_checkpoint, load_checkpoint
@@ -221,7 +222,7 @@ int train(const options& given) {
     const long last = o.stop_after ? o.stop_after : o.steps;
     mpt::check(now.attempted < last || now.attempted == o.steps, "--stop-after ", o.stop_after,
                ": the run in ", o.out, " is at step ", now.attempted, " already; give a later one");
-    report told(o, data, run.config, run.P, sizeof(T), run.ops.scratch_bytes(), now.attempted);
+    report told(o, data, run.config, run.P, sizeof(T), run.scratch_bytes(), now.attempted);
     told.start();
     save_on_interrupt();
 
@@ -288,7 +289,7 @@ int train(const options& given) {
     }
     run.acts.reset(); // room for the sample's own
     told.sample_begins();
-    write_sample(run.model, run.mem, run.strategy, run.weights.span(), o);
+    write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()), o);
     return 0;
 }
 
