@@ -14,7 +14,7 @@
 
 struct curve {
     std::string name;
-    std::vector<std::pair<double, double>> points; // points that are not finite leave a gap
+    std::vector<std::pair<double, double>> points;  // points that are not finite leave a gap
     enum { line, faint, dots, level } style = line; // level: one height, across the whole width
 };
 
@@ -34,12 +34,14 @@ struct plot {
         };
         std::ostringstream out;
         out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
-            << "\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\">\n<title>" << escaped(title)
+            << "\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\">\n<title>"
+            << escaped(title)
             << "</title>\n<style>svg{--ink:#222;--paper:#fff;--grid:#ddd}"
                "@media(prefers-color-scheme:dark){svg{--ink:#ddd;--paper:#161616;--grid:#3a3a3a}}"
                "text{fill:var(--ink)}</style>\n<rect width=\"100%\" height=\"100%\" "
                "fill=\"var(--paper)\"/>\n";
-        out << "<text x=\"" << left << "\" y=\"22\" font-size=\"16\">" << escaped(title) << "</text>\n";
+        out << "<text x=\"" << left << "\" y=\"22\" font-size=\"16\">" << escaped(title)
+            << "</text>\n";
         for (const double v : ticks(y0, y1)) {
             out << "<path d=\"M" << left << ' ' << py(v) << 'H' << width - right
                 << "\" stroke=\"var(--grid)\"/><text x=\"" << left - 8 << "\" y=\"" << py(v) + 4
@@ -49,11 +51,12 @@ struct plot {
             out << "<text x=\"" << px(v) << "\" y=\"" << height - bottom + 18
                 << "\" text-anchor=\"middle\">" << number(v) << "</text>\n";
         out << "<text x=\"" << (left + width - right) / 2 << "\" y=\"" << height - 8
-            << "\" text-anchor=\"middle\">" << escaped(x_name) << "</text>\n<text transform=\"translate(16 "
-            << (top + height - bottom) / 2 << ") rotate(-90)\" text-anchor=\"middle\">" << escaped(y_name)
-            << "</text>\n";
+            << "\" text-anchor=\"middle\">" << escaped(x_name)
+            << "</text>\n<text transform=\"translate(16 " << (top + height - bottom) / 2
+            << ") rotate(-90)\" text-anchor=\"middle\">" << escaped(y_name) << "</text>\n";
         // Colours that are told apart without colour vision, and other strokes as well.
-        const std::array<const char*, 5> colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00"};
+        const std::array<const char*, 5> colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                    "#8a6d00"};
         for (std::size_t i = 0; i < curves.size(); ++i) {
             const curve& c = curves[i];
             const char* colour = colours[i % colours.size()];
@@ -62,13 +65,14 @@ struct plot {
             if (c.style == curve::dots) {
                 for (const auto& [x, v] : c.points)
                     if (std::isfinite(v))
-                        out << "<circle cx=\"" << px(x) << "\" cy=\"" << py(v) << "\" r=\"3.5\" fill=\""
-                            << colour << "\"/>";
-                out << "<circle cx=\"" << key + 12 << "\" cy=\"" << row - 4 << "\" r=\"3.5\" fill=\"" << colour
-                    << "\"/>";
+                        out << "<circle cx=\"" << px(x) << "\" cy=\"" << py(v)
+                            << "\" r=\"3.5\" fill=\"" << colour << "\"/>";
+                out << "<circle cx=\"" << key + 12 << "\" cy=\"" << row - 4
+                    << "\" r=\"3.5\" fill=\"" << colour << "\"/>";
             } else {
                 const std::string look = std::string("\" fill=\"none\" stroke=\"") + colour +
-                                         "\" stroke-width=\"" + (c.style == curve::faint ? "1" : "2") +
+                                         "\" stroke-width=\"" +
+                                         (c.style == curve::faint ? "1" : "2") +
                                          (c.style == curve::faint ? "\" opacity=\"0.45" : "") +
                                          (dashed ? "\" stroke-dasharray=\"7 5" : "") + "\"/>";
                 out << "<path d=\"";
@@ -83,7 +87,8 @@ struct plot {
                 }
                 out << look << "<path d=\"M" << key << ' ' << row - 4 << "h24" << look;
             }
-            out << "<text x=\"" << key + 32 << "\" y=\"" << row << "\">" << escaped(c.name) << "</text>\n";
+            out << "<text x=\"" << key + 32 << "\" y=\"" << row << "\">" << escaped(c.name)
+                << "</text>\n";
         }
         out << "</svg>\n";
         return out.str();
@@ -111,7 +116,8 @@ private:
         if (!(least <= most)) return {0, 1};
         return least == most ? std::pair{least - 0.5, most + 0.5} : std::pair{least, most};
     }
-    static std::vector<double> ticks(double from, double to) { // 1, 2 or 5 times a power of ten apart
+    static std::vector<double> ticks(double from,
+                                     double to) { // 1, 2 or 5 times a power of ten apart
         double step = std::pow(10, std::floor(std::log10((to - from) / 5)));
         for (const double more : {2.0, 2.5, 2.0})
             if ((to - from) / step > 7) step *= more;

@@ -22,8 +22,9 @@ public:
         if (terminal_ ? !(last || seconds() - shown_ > 0.1) : !(last || done % every_ == 0)) return;
         shown_ = seconds();
         const double left = seconds() / double(std::max(1L, done - first_)) * double(steps_ - done);
-        std::fprintf(stderr, terminal_ ? "\r\033[Kstep %ld/%ld  %s  %s left" : "step %ld/%ld  %s  %s left\n",
-                     done, steps_, text.c_str(), clock(left).c_str());
+        std::fprintf(
+            stderr, terminal_ ? "\r\033[Kstep %ld/%ld  %s  %s left" : "step %ld/%ld  %s  %s left\n",
+            done, steps_, text.c_str(), clock(left).c_str());
         open_ = terminal_;
         std::fflush(stderr);
     }

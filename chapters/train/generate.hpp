@@ -26,11 +26,13 @@ struct sampling {
 inline int draw_token(const std::vector<float>& logits, const sampling& how, long position) {
     std::vector<int> order(logits.size());
     std::iota(order.begin(), order.end(), 0);
-    const std::size_t k = how.top_k > 0 ? std::min(std::size_t(how.top_k), order.size()) : order.size();
-    std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(k), order.end(), [&](int a, int b) {
-        const float x = logits[std::size_t(a)], y = logits[std::size_t(b)];
-        return x != y ? x > y : a < b;
-    });
+    const std::size_t k =
+        how.top_k > 0 ? std::min(std::size_t(how.top_k), order.size()) : order.size();
+    std::partial_sort(order.begin(), order.begin() + std::ptrdiff_t(k), order.end(),
+                      [&](int a, int b) {
+                          const float x = logits[std::size_t(a)], y = logits[std::size_t(b)];
+                          return x != y ? x > y : a < b;
+                      });
     if (how.temperature == 0) return order[0];
     std::vector<double> share(k);
     double sum = 0;
@@ -38,8 +40,8 @@ inline int draw_token(const std::vector<float>& logits, const sampling& how, lon
         const float best = logits[std::size_t(order[0])], one = logits[std::size_t(order[i])];
         sum += share[i] = std::exp(double(one - best) / how.temperature);
     }
-    const mpt::philox4 r = mpt::philox({{std::uint32_t(position), 0, 0, 0x5A3B}}, std::uint32_t(how.seed),
-                                       std::uint32_t(how.seed >> 32));
+    const mpt::philox4 r = mpt::philox({{std::uint32_t(position), 0, 0, 0x5A3B}},
+                                       std::uint32_t(how.seed), std::uint32_t(how.seed >> 32));
     double left = mpt::uniform01(r.x[0]) * sum;
     for (std::size_t i = 0; i < k; ++i)
         if ((left -= share[i]) < 0) return order[i];
@@ -49,7 +51,8 @@ inline int draw_token(const std::vector<float>& logits, const sampling& how, lon
 /// Tokens that follow `text` (at least one token), each handed to `each` as it is drawn.
 template <class T, class Ops, class Each>
 void generate(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& strategy,
-              mpt::device_span<const T> weights, std::vector<int> text, const sampling& how, Each each) {
+              mpt::device_span<const T> weights, std::vector<int> text, const sampling& how,
+              Each each) {
     const int context = model.config.context, V = model.config.vocabulary;
     mpt::gpt_acts<T> acts(mem, model.config, 1, context);
     mpt::buffer<int> inputs(mem, mpt::kind::data, std::size_t(context), "inputs");
@@ -64,8 +67,10 @@ void generate(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& strat
         std::vector<int> row(text.end() - std::ptrdiff_t(used), text.end());
         row.resize(std::size_t(context), 0);
         model.ops.copy_to_device(inputs.span(), row);
-        model.forward(strategy, weights, {inputs.span(), targets.span(), 1, context, 0, 0, 0}, acts);
-        model.ops.copy_to_host(last, acts.logits.subspan((used - 1) * std::size_t(V), std::size_t(V)));
+        model.forward(strategy, weights, {inputs.span(), targets.span(), 1, context, 0, 0, 0},
+                      acts);
+        model.ops.copy_to_host(last,
+                               acts.logits.subspan((used - 1) * std::size_t(V), std::size_t(V)));
         std::transform(last.begin(), last.end(), logits.begin(),
                        [](T x) { return float(mpt::widen(x)); });
         text.push_back(draw_token(logits, how, i));
@@ -88,8 +93,10 @@ inline std::vector<int> prompt_tokens(const std::string& prompt, int vocabulary)
         const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), token);
         mpt::check(failed == std::errc() && end == word.data() + word.size() && token >= 0 &&
                        token < vocabulary,
-                   "--prompt: ", word, " is no GPT-2 token; this model was trained on token numbers, give "
-                   "numbers below ", vocabulary);
+                   "--prompt: ", word,
+                   " is no GPT-2 token; this model was trained on token numbers, give "
+                   "numbers below ",
+                   vocabulary);
         tokens.push_back(token);
     }
     mpt::check(!tokens.empty(), "--prompt: is empty; give at least one token number");
@@ -108,6 +115,7 @@ void write_sample(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& s
     };
     const std::vector<int> prompt = prompt_tokens(o.prompt, model.config.vocabulary);
     for (const int token : prompt) put(token);
-    generate(model, mem, strategy, weights, prompt, {o.sample_tokens, o.temperature, o.top_k, o.seed}, put);
+    generate(model, mem, strategy, weights, prompt,
+             {o.sample_tokens, o.temperature, o.top_k, o.seed}, put);
     std::putchar('\n');
 }

@@ -21,11 +21,12 @@ struct memory_plan {
 };
 
 /// size: bytes of a weight. scratch: bytes of all workers' scratch.
-inline memory_plan plan_memory(const mpt::gpt_config& c, std::size_t size, int micro_batches, int batch,
-                               std::size_t scratch) {
+inline memory_plan plan_memory(const mpt::gpt_config& c, std::size_t size, int micro_batches,
+                               int batch, std::size_t scratch) {
     const std::size_t V = std::size_t(c.vocabulary), C = std::size_t(c.channels);
     const std::size_t Q = std::size_t(c.qkv()), L = std::size_t(c.layers), H = std::size_t(c.heads);
-    const std::size_t P = V * C + std::size_t(c.context) * C + 2 * C + L * (Q * C + Q + 9 * C * C + 10 * C);
+    const std::size_t P =
+        V * C + std::size_t(c.context) * C + 2 * C + L * (Q * C + Q + 9 * C * C + 10 * C);
     const std::size_t n = std::size_t(batch) * std::size_t(c.context);
     memory_plan p;
     const auto set = [&](mpt::kind k, std::size_t bytes, std::string why) {

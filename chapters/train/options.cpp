@@ -2,9 +2,9 @@
 // options.cpp -- the command line of `train`, its checks, and the options that a checkpoint keeps.
 #include "options.hpp"
 
-#include "mpt/base/error.hpp"    // check, error
-#include "mpt/base/version.hpp"  // version
-#include "run_folder.hpp"        // saved_options, latest_run
+#include "mpt/base/error.hpp"   // check, error
+#include "mpt/base/version.hpp" // version
+#include "run_folder.hpp"       // saved_options, latest_run
 
 #include <CLI/CLI.hpp>
 
@@ -28,85 +28,115 @@ std::size_t bytes_of(const std::string& text) {
     mpt::check(failed == std::errc() && known, "--device-memory ", text,
                ": not a number of bytes; write 500000000, 64M or 2G");
     for (std::size_t i = 0; i < power; ++i) {
-        mpt::check(value <= SIZE_MAX / 1024, "--device-memory ", text, ": more than there is; write less");
+        mpt::check(value <= SIZE_MAX / 1024, "--device-memory ", text,
+                   ": more than there is; write less");
         value *= 1024;
     }
     return value;
 }
 
 void add_options(CLI::App& app, options& o) {
-    app.add_option("--precision", o.precision,
-                   "weights and activations: fp32, tf32 (fp32, products of rounded operands), fp16, bf16")
-        ->check(CLI::IsMember({"fp32", "tf32", "fp16", "bf16"}))->capture_default_str();
+    app.add_option(
+           "--precision", o.precision,
+           "weights and activations: fp32, tf32 (fp32, products of rounded operands), fp16, bf16")
+        ->check(CLI::IsMember({"fp32", "tf32", "fp16", "bf16"}))
+        ->capture_default_str();
     const char* model = "Model";
     app.add_option("--layers", o.layers, "blocks")->group(model)->capture_default_str();
     app.add_option("--heads", o.heads, "query heads")->group(model)->capture_default_str();
     app.add_option("--kv-heads", o.kv_heads, "key/value heads; 0: as many as --heads")
-        ->group(model)->capture_default_str();
+        ->group(model)
+        ->capture_default_str();
     app.add_option("--channels", o.channels, "width")->group(model)->capture_default_str();
     app.add_option("--context", o.context, "tokens a row")->group(model)->capture_default_str();
     app.add_option("--dropout", o.dropout, "share of activations dropped, 0 up to below 1")
-        ->group(model)->capture_default_str();
+        ->group(model)
+        ->capture_default_str();
 
     const char* work = "Data and steps";
-    app.add_option("--data", o.data,
-                   "a text file (its bytes are the tokens) or a file of GPT-2 tokens as llm.c writes it; "
-                   "without: the corpus that comes with mpt")->group(work);
+    app.add_option(
+           "--data", o.data,
+           "a text file (its bytes are the tokens) or a file of GPT-2 tokens as llm.c writes it; "
+           "without: the corpus that comes with mpt")
+        ->group(work);
     app.add_option("--steps", o.steps, "steps in all; sets the learning rate's schedule")
-        ->group(work)->capture_default_str();
+        ->group(work)
+        ->capture_default_str();
     app.add_option("--stop-after", o.stop_after, "save and exit after this step; 0: after the last")
-        ->group(work)->capture_default_str();
+        ->group(work)
+        ->capture_default_str();
     app.add_option("--micro-batches", o.micro_batches, "gradients accumulated over so many a step")
-        ->group(work)->capture_default_str();
+        ->group(work)
+        ->capture_default_str();
     app.add_option("--batch", o.batch, "rows a micro-batch")->group(work)->capture_default_str();
     app.add_option("--seed", o.seed, "of weights, data order, dropout and the sample")
-        ->group(work)->capture_default_str();
+        ->group(work)
+        ->capture_default_str();
 
     const char* adam = "Optimizer";
     app.add_option("--lr", o.lr, "learning rate after warm-up")->group(adam)->capture_default_str();
     app.add_option("--min-lr", o.min_lr, "at the last step; -1: a tenth of --lr")
-        ->group(adam)->capture_default_str();
+        ->group(adam)
+        ->capture_default_str();
     app.add_option("--warmup", o.warmup, "applied steps; -1: a twentieth of --steps")
-        ->group(adam)->capture_default_str();
-    app.add_option("--weight-decay", o.weight_decay, "of matrices")->group(adam)->capture_default_str();
+        ->group(adam)
+        ->capture_default_str();
+    app.add_option("--weight-decay", o.weight_decay, "of matrices")
+        ->group(adam)
+        ->capture_default_str();
     app.add_option("--beta1", o.beta1, "of AdamW")->group(adam)->capture_default_str();
     app.add_option("--beta2", o.beta2, "of AdamW")->group(adam)->capture_default_str();
     app.add_option("--clip", o.clip, "largest global norm of the gradients; 0: any")
-        ->group(adam)->capture_default_str();
+        ->group(adam)
+        ->capture_default_str();
     app.add_option("--scale", o.scale,
                    "loss scale: dynamic, or a number; default: dynamic for fp16, 1 for the others")
         ->group(adam);
     app.add_option("--scale-start", o.scale_start, "dynamic scale at the first step")
-        ->group(adam)->capture_default_str();
-    app.add_option("--scale-min", o.scale_min, "dynamic scale's floor; an overflow there ends the run")
-        ->group(adam)->capture_default_str();
-    app.add_option("--scale-interval", o.scale_interval, "finite steps before a dynamic scale doubles")
-        ->group(adam)->capture_default_str();
+        ->group(adam)
+        ->capture_default_str();
+    app.add_option("--scale-min", o.scale_min,
+                   "dynamic scale's floor; an overflow there ends the run")
+        ->group(adam)
+        ->capture_default_str();
+    app.add_option("--scale-interval", o.scale_interval,
+                   "finite steps before a dynamic scale doubles")
+        ->group(adam)
+        ->capture_default_str();
 
     const char* machine = "Machine";
     app.add_option("--threads", o.threads, "0: all cores")->group(machine)->capture_default_str();
     app.add_option_function<std::string>(
            "--device-memory", [&o](const std::string& text) { o.device_memory = bytes_of(text); },
            "budget in bytes (64M, 2G): what does not fit is refused; default: none")
-        ->group(machine)->type_name("BYTES");
+        ->group(machine)
+        ->type_name("BYTES");
 
     const char* left = "Output";
     app.add_option("--out", o.out, "folder of the run; default: a fresh runs/NNN")->group(left);
     app.add_flag("--resume", o.resume,
-                 "go on from the checkpoint in --out (default: the latest of runs/)")->group(left);
+                 "go on from the checkpoint in --out (default: the latest of runs/)")
+        ->group(left);
     app.add_option("--save-every", o.save_every, "steps between checkpoints; 0: ten a run")
-        ->group(left)->capture_default_str();
+        ->group(left)
+        ->capture_default_str();
     app.add_option("--validate-every", o.validate_every, "steps between validations; 0: ten a run")
-        ->group(left)->capture_default_str();
-    app.add_option("--trace", o.trace, "write a trace for ui.perfetto.dev to this file")->group(left);
+        ->group(left)
+        ->capture_default_str();
+    app.add_option("--trace", o.trace, "write a trace for ui.perfetto.dev to this file")
+        ->group(left);
     app.add_option("--prompt", o.prompt, "the text that the closing sample continues")
-        ->group(left)->capture_default_str();
+        ->group(left)
+        ->capture_default_str();
     app.add_option("--sample-tokens", o.sample_tokens, "length of the sample; 0: none")
-        ->group(left)->capture_default_str();
+        ->group(left)
+        ->capture_default_str();
     app.add_option("--temperature", o.temperature, "of the sample; 0: always the likeliest")
-        ->group(left)->capture_default_str();
+        ->group(left)
+        ->capture_default_str();
     app.add_option("--top-k", o.top_k, "sample among the k likeliest; 0: all")
-        ->group(left)->capture_default_str();
+        ->group(left)
+        ->capture_default_str();
 }
 
 template <class V>
@@ -138,8 +168,10 @@ void check_values(const options& o) {
     };
     in_range("--dropout", o.dropout, o.dropout >= 0 && o.dropout < 1, "0 up to below 1");
     in_range("--lr", o.lr, o.lr > 0, "more than 0");
-    in_range("--min-lr", o.min_lr, o.min_lr >= 0 || o.min_lr == -1, "0 or more, or -1 for a tenth of --lr");
-    mpt::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr, ": wanted at most --lr");
+    in_range("--min-lr", o.min_lr, o.min_lr >= 0 || o.min_lr == -1,
+             "0 or more, or -1 for a tenth of --lr");
+    mpt::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr,
+               ": wanted at most --lr");
     mpt::check(o.warmup >= -1 && o.warmup < o.steps, "--warmup ", o.warmup, " of --steps ", o.steps,
                ": wanted less than --steps, or -1 for a twentieth");
     in_range("--weight-decay", o.weight_decay, o.weight_decay >= 0, "0 or more");
@@ -215,9 +247,10 @@ void restore(options& o, const std::map<std::string, std::string>& saved) {
 
 options parse_train(int argc, char** argv) {
     options o;
-    CLI::App app("Train a small GPT on text, in mixed precision with master weights and loss scaling.\n"
-                 "Without options: the corpus that comes with mpt, fp16, about 3 minutes on 2 cores.",
-                 "./run train");
+    CLI::App app(
+        "Train a small GPT on text, in mixed precision with master weights and loss scaling.\n"
+        "Without options: the corpus that comes with mpt, fp16, about 3 minutes on 2 cores.",
+        "./run train");
     app.set_version_flag("--version", mpt::version);
     app.get_formatter()->column_width(34);
     add_options(app, o);
@@ -236,9 +269,10 @@ options parse_train(int argc, char** argv) {
         restore(before, saved);
         const auto was = lasting(before), now = lasting(o);
         for (const auto& [name, value] : now)
-            mpt::check(app.count("--" + name) == 0 || value == was.at(name), "--resume: the run in ", o.out,
-                       " has --", name, ' ', was.at(name).empty() ? "(default)" : was.at(name),
-                       ", given is ", value, "; leave it out, or begin another run");
+            mpt::check(app.count("--" + name) == 0 || value == was.at(name),
+                       "--resume: the run in ", o.out, " has --", name, ' ',
+                       was.at(name).empty() ? "(default)" : was.at(name), ", given is ", value,
+                       "; leave it out, or begin another run");
         restore(o, saved);
         mpt::check(o.stop_after <= o.steps, "--stop-after ", o.stop_after, " of --steps ", o.steps,
                    ": wanted at most the last step");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// report.hpp -- what a run says: its plan at the start, rows and a curve on the way, the account at the
-// end. Progress goes to stderr, results to stdout.
+// report.hpp -- what a run says: its plan at the start, rows and a curve on the way, the account at
+// the end. Progress goes to stderr, results to stdout.
 #pragma once
 #include "memory_plan.hpp"
 #include "options.hpp"
@@ -10,7 +10,7 @@
 #include "../common/progress.hpp"
 
 #include "mpt/base/json_write.hpp"
-#include "mpt/nn/product.hpp"  // product_backend
+#include "mpt/nn/product.hpp" // product_backend
 #include "mpt/train/bigram.hpp"
 
 #include <cmath>
@@ -22,8 +22,8 @@
 
 /// An attempted step, as metrics.jsonl has it.
 struct step_row {
-    long step;   // from 1
-    double loss; // mean over the tokens of the whole window
+    long step;            // from 1
+    double loss;          // mean over the tokens of the whole window
     double lr, grad_norm; // the norm unscaled, before clipping; NaN where gradients are not finite
     float loss_scale;     // the scale that this step used
     bool skipped;
@@ -31,25 +31,28 @@ struct step_row {
 
     std::string json() const {
         using mpt::json::number;
-        return "{\"step\":" + std::to_string(step) + ",\"loss\":" + number(loss) + ",\"lr\":" +
-               number(float(lr)) + ",\"grad_norm\":" + number(float(grad_norm)) + ",\"loss_scale\":" +
-               number(loss_scale) + ",\"skipped\":" + (skipped ? "true" : "false") +
+        return "{\"step\":" + std::to_string(step) + ",\"loss\":" + number(loss) +
+               ",\"lr\":" + number(float(lr)) + ",\"grad_norm\":" + number(float(grad_norm)) +
+               ",\"loss_scale\":" + number(loss_scale) +
+               ",\"skipped\":" + (skipped ? "true" : "false") +
                ",\"tokens_per_s\":" + number(float(tokens_per_s)) + '}';
     }
     std::string line() const {
         char text[160];
-        std::snprintf(text, sizeof text, "loss %.4f  lr %.2e  norm %.3f  scale %g  %.0f tokens/s%s", loss,
-                      lr, grad_norm, double(loss_scale), tokens_per_s, skipped ? "  skipped" : "");
+        std::snprintf(text, sizeof text, "loss %.4f  lr %.2e  norm %.3f  scale %g  %.0f tokens/s%s",
+                      loss, lr, grad_norm, double(loss_scale), tokens_per_s,
+                      skipped ? "  skipped" : "");
         return text;
     }
 };
 
 class report {
 public:
-    report(const options& o, const mpt::token_data& data, const mpt::gpt_config& config, std::size_t P,
-           std::size_t weight_bytes, std::size_t scratch, long done)
+    report(const options& o, const mpt::token_data& data, const mpt::gpt_config& config,
+           std::size_t P, std::size_t weight_bytes, std::size_t scratch, long done)
         : o_(o), data_(data), config_(config), P_(P),
-          plan_(plan_memory(config, weight_bytes, o.micro_batches, o.batch, scratch * std::size_t(o.threads))),
+          plan_(plan_memory(config, weight_bytes, o.micro_batches, o.batch,
+                            scratch * std::size_t(o.threads))),
           metrics_(o.out + "/metrics.jsonl", done, [this](const auto& row) { keep(row, losses_); }),
           validations_(o.out + "/validation.jsonl", done,
                        [this](const auto& row) { keep(row, held_out_); }),
@@ -58,15 +61,17 @@ public:
     void start() const {
         const double tokens = double(o_.steps) * o_.micro_batches * o_.batch * o_.context;
         const double epochs = tokens / double(data_.train_end);
-        std::fprintf(stderr, "model       %d layers, %d heads (%d key/value), %d channels, context %d, "
+        std::fprintf(stderr,
+                     "model       %d layers, %d heads (%d key/value), %d channels, context %d, "
                      "vocabulary %d: %zu parameters\n",
-                     config_.layers, config_.heads, config_.kv_heads, config_.channels, config_.context,
-                     config_.vocabulary, P_);
+                     config_.layers, config_.heads, config_.kv_heads, config_.channels,
+                     config_.context, config_.vocabulary, P_);
         std::fprintf(stderr, "precision   %s, products by %s, %d threads\n", o_.precision.c_str(),
                      mpt::product_backend().c_str(), o_.threads);
-        std::fprintf(stderr, "data        %s: %zu tokens to train on, %zu held out\n", data_.name.c_str(),
-                     data_.train_end, data_.tokens.size() - data_.train_end);
-        std::fprintf(stderr, "run         %ld steps of %d x %d x %d tokens: %.1f tokens a parameter, "
+        std::fprintf(stderr, "data        %s: %zu tokens to train on, %zu held out\n",
+                     data_.name.c_str(), data_.train_end, data_.tokens.size() - data_.train_end);
+        std::fprintf(stderr,
+                     "run         %ld steps of %d x %d x %d tokens: %.1f tokens a parameter, "
                      "%.1f epochs%s\n",
                      o_.steps, o_.micro_batches, o_.batch, o_.context, tokens / double(P_), epochs,
                      advice(tokens, epochs));
@@ -90,7 +95,8 @@ public:
                             ",\"loss\":" + mpt::json::number(loss) + '}');
         held_out_.emplace_back(double(step), loss);
         char text[120];
-        std::snprintf(text, sizeof text, "step %ld  validation loss %.4f  (bigram %.4f)", step, loss, bigram_);
+        std::snprintf(text, sizeof text, "step %ld  validation loss %.4f  (bigram %.4f)", step,
+                      loss, bigram_);
         bar.say(text);
         draw(); // the picture grows with the run
     }
@@ -98,9 +104,11 @@ public:
     /// The account: measured beside formula, and how good the model is.
     void finish(const mpt::ledger& books, long steps, long skipped) const {
         draw();
-        std::printf("memory at its peak, bytes on the device\n  %-12s%16s%16s\n", "kind", "ledger", "formula");
+        std::printf("memory at its peak, bytes on the device\n  %-12s%16s%16s\n", "kind", "ledger",
+                    "formula");
         for (int k = 0; k < mpt::kinds; ++k) {
-            const std::size_t measured = books.at_peak(mpt::kind(k)), planned = plan_.bytes[std::size_t(k)];
+            const std::size_t measured = books.at_peak(mpt::kind(k)),
+                              planned = plan_.bytes[std::size_t(k)];
             if (measured || planned)
                 std::printf("  %-12s%16zu%16zu%s\n", to_string(mpt::kind(k)), measured, planned,
                             measured == planned ? "" : "   differ");
@@ -110,17 +118,20 @@ public:
                     same ? "equal" : "DIFFER");
         std::printf("steps %ld, skipped %ld\n", steps, skipped);
         if (!held_out_.empty())
-            std::printf("validation loss %.4f nats a token, bigram entropy of the held-out part %.4f: %.4f "
-                        "%s\n",
-                        held_out_.back().second, bigram_, std::abs(bigram_ - held_out_.back().second),
-                        held_out_.back().second < bigram_ ? "below" : "above");
-        std::printf("folder %s: metrics.jsonl, validation.jsonl, loss.svg, checkpoint.safetensors\n",
-                    o_.out.c_str());
+            std::printf(
+                "validation loss %.4f nats a token, bigram entropy of the held-out part %.4f: %.4f "
+                "%s\n",
+                held_out_.back().second, bigram_, std::abs(bigram_ - held_out_.back().second),
+                held_out_.back().second < bigram_ ? "below" : "above");
+        std::printf(
+            "folder %s: metrics.jsonl, validation.jsonl, loss.svg, checkpoint.safetensors\n",
+            o_.out.c_str());
         std::fflush(stdout);
     }
 
     void stopped(long step, bool by_signal) const {
-        std::fprintf(stderr, "%s after step %ld of %ld, saved; to go on: ./run train --resume --out %s\n",
+        std::fprintf(stderr,
+                     "%s after step %ld of %ld, saved; to go on: ./run train --resume --out %s\n",
                      by_signal ? "interrupted" : "stopped", step, o_.steps, o_.out.c_str());
     }
 
@@ -134,7 +145,8 @@ private:
     const char* advice(double tokens, double epochs) const {
         if (epochs > 40) return "; it will learn the text by heart: give more text or fewer steps";
         if (tokens / double(P_) < 1)
-            return "; far too little for a model of this size (about 20 tokens a parameter train it "
+            return "; far too little for a model of this size (about 20 tokens a parameter train "
+                   "it "
                    "best for its cost, Hoffmann et al. 2022): more steps or a smaller model";
         if (tokens / double(P_) < 20)
             return " (about 20 a parameter train a model best for its cost, Hoffmann et al. 2022)";
@@ -157,12 +169,15 @@ private:
             weight += 0.05 * (1 - weight);
             smooth.emplace_back(step, mean / weight);
         }
-        plot p{"Loss of " + o_.out + ", " + o_.precision, "step", "nats a token",
+        plot p{"Loss of " + o_.out + ", " + o_.precision,
+               "step",
+               "nats a token",
                {{"training", losses_, curve::faint},
                 {"training, smoothed", smooth, curve::line},
                 {"validation", held_out_, curve::dots},
                 {"bigram entropy", {{0, bigram_}}, curve::level}}};
-        mpt::check(p.save(o_.out + "/loss.svg"), o_.out, "/loss.svg: cannot be written; is the disk full?");
+        mpt::check(p.save(o_.out + "/loss.svg"), o_.out,
+                   "/loss.svg: cannot be written; is the disk full?");
     }
 
     const options& o_;

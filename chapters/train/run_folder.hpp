@@ -6,9 +6,9 @@
 //   DIR/validation.jsonl         a row a validation
 //   DIR/loss.svg                 both as a picture
 #pragma once
-#include "mpt/base/error.hpp"      // check, error
-#include "mpt/base/json.hpp"       // parse
-#include "mpt/base/json_write.hpp" // number
+#include "mpt/base/error.hpp"       // check, error
+#include "mpt/base/json.hpp"        // parse
+#include "mpt/base/json_write.hpp"  // number
 #include "mpt/train/checkpoint.hpp" // checkpoint_path, checkpoint_scalars
 
 #include <algorithm>
@@ -41,7 +41,8 @@ inline std::string latest_run() {
     for (const auto& entry : fs::directory_iterator("runs", none))
         if (fs::exists(mpt::checkpoint_path(entry.path().string())))
             latest = std::max(latest, entry.path().string());
-    mpt::check(!latest.empty(), "--resume: no checkpoint under runs/; name the run's folder with --out");
+    mpt::check(!latest.empty(),
+               "--resume: no checkpoint under runs/; name the run's folder with --out");
     return latest;
 }
 
@@ -72,7 +73,8 @@ public:
             if (old.eof()) break; // a row without its end: the program died while it wrote it
             const auto value = mpt::json::parse(row, path);
             const auto* step = value.find("step");
-            mpt::check(step != nullptr, path, ": a row without a step; the file was changed by hand");
+            mpt::check(step != nullptr, path,
+                       ": a row without a step; the file was changed by hand");
             if (std::stol(step->text) > last_step) break;
             each(value);
             kept += row + '\n';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// trainer.hpp -- the whole training run: the step of docs/design.md with what a real run needs around
-// it. Compiled once a precision (fp32.cpp, fp16.cpp, bf16.cpp).
+// trainer.hpp -- the whole training run: the step of docs/design.md with what a real run needs
+// around it. Compiled once a precision (fp32.cpp, fp16.cpp, bf16.cpp).
 #pragma once
 #include "generate.hpp"
 #include "memory_plan.hpp"
@@ -10,21 +10,21 @@
 
 #include "../common/progress.hpp"
 
-#include "mpt/base/memory.hpp"      // memory, buffer
-#include "mpt/base/thread_pool.hpp" // thread_pool
-#include "mpt/base/trace.hpp"       // trace, range
-#include "mpt/dist/one_rank.hpp"    // one_rank: acquire, ready, finish, publish
-#include "mpt/nn/gpt.hpp"           // gpt: forward, backward
-#include "mpt/nn/gpt_scratch.hpp"   // gpt_scratch
-#include "mpt/nn/loops.hpp"         // loops: the operations
-#include "mpt/train/adamw.hpp"      // adamw: step
-#include "mpt/train/checkpoint.hpp" // save_checkpoint, load_checkpoint
-#include "mpt/train/clip.hpp"       // clip_factor
-#include "mpt/train/data.hpp"       // token_data, draw_batch, validation_batch
-#include "mpt/train/inspect.hpp"    // inspect, norm
-#include "mpt/train/loss_scale.hpp" // loss_scale: seed, update
+#include "mpt/base/memory.hpp"          // memory, buffer
+#include "mpt/base/thread_pool.hpp"     // thread_pool
+#include "mpt/base/trace.hpp"           // trace, range
+#include "mpt/dist/one_rank.hpp"        // one_rank: acquire, ready, finish, publish
+#include "mpt/nn/gpt.hpp"               // gpt: forward, backward
+#include "mpt/nn/gpt_scratch.hpp"       // gpt_scratch
+#include "mpt/nn/loops.hpp"             // loops: the operations
+#include "mpt/train/adamw.hpp"          // adamw: step
+#include "mpt/train/checkpoint.hpp"     // save_checkpoint, load_checkpoint
+#include "mpt/train/clip.hpp"           // clip_factor
+#include "mpt/train/data.hpp"           // token_data, draw_batch, validation_batch
+#include "mpt/train/inspect.hpp"        // inspect, norm
+#include "mpt/train/loss_scale.hpp"     // loss_scale: seed, update
 #include "mpt/train/master_weights.hpp" // master_of, cast
-#include "mpt/train/schedule.hpp"   // cosine_schedule
+#include "mpt/train/schedule.hpp"       // cosine_schedule
 
 #include <csignal>
 #include <cstdio>
@@ -61,10 +61,12 @@ inline mpt::gpt_config model_config(const options& o, int vocabulary) {
 template <class T>
 struct training {
     training(const options& o, const mpt::token_data& data)
-        : o(o), data(data), pool(o.threads), mem(o.device_memory), config(model_config(o, data.vocab)),
+        : o(o), data(data), pool(o.threads), mem(o.device_memory),
+          config(model_config(o, data.vocab)),
           ops(pool, mem, scratch_bytes(), o.precision == "tf32"), model(config, ops, o.seed),
           strategy(ops, model.map), P(model.map.size()),
-          weights(mem, mpt::kind::weights, P, "weights"), grads_(mem, mpt::kind::grads, P, "gradients"),
+          weights(mem, mpt::kind::weights, P, "weights"),
+          grads_(mem, mpt::kind::grads, P, "gradients"),
           sums_(mem, mpt::kind::sums, o.micro_batches > 1 ? P : 0, "fp32 sums of gradients"),
           master_(mem, mpt::kind::master, mpt::master_size<T>(P), "fp32 master weights"),
           m(mem, mpt::kind::moments, P, "Adam's m"), v(mem, mpt::kind::moments, P, "Adam's v"),
@@ -110,7 +112,8 @@ struct training {
         const int batches = (256 + o.batch - 1) / o.batch; // 256 windows or a little more
         double sum = 0;
         for (int i = 0; i < batches; ++i)
-            sum += reader.forward(strategy, weights.span(), held_out(batches * o.batch, i * o.batch), *acts);
+            sum += reader.forward(strategy, weights.span(),
+                                  held_out(batches * o.batch, i * o.batch), *acts);
         return sum / (double(batches) * o.batch * o.context);
     }
 
@@ -163,8 +166,8 @@ void save(training<T>& run, const state& now, const std::string& dir) {
 template <class T>
 void load(training<T>& run, state& now, const std::string& dir) {
     std::vector<float> p(run.P), m(run.P), v(run.P);
-    const auto words = mpt::load_checkpoint(dir, mpt::named_tensors(run.model.map.tensors), {p, m, v},
-                                            lasting(run.o));
+    const auto words = mpt::load_checkpoint(dir, mpt::named_tensors(run.model.map.tensors),
+                                            {p, m, v}, lasting(run.o));
     run.ops.copy_to_device(run.master(), std::span<const float>(p));
     run.ops.copy_to_device(run.m.span(), std::span<const float>(m));
     run.ops.copy_to_device(run.v.span(), std::span<const float>(v));
@@ -228,7 +231,8 @@ int train(const options& given) {
 
     const long validate_every = o.validate_every ? o.validate_every : std::max(1L, o.steps / 10);
     const long save_every = o.save_every ? o.save_every : std::max(1L, o.steps / 10);
-    const long tokens = long(o.micro_batches) * o.batch * o.context; // targets of a window: all of them
+    const long tokens =
+        long(o.micro_batches) * o.batch * o.context; // targets of a window: all of them
     progress bar(o.steps, now.attempted);
 
     while (now.attempted < last && !interrupted) {
@@ -246,8 +250,8 @@ int train(const options& given) {
                 loss += run.model.forward(run.strategy, run.weights.span(), b, *run.acts);
             }
             const mpt::range r(trace.get(), mpt::lane::compute, "backward");
-            run.model.backward(run.strategy, run.weights.span(), b, *run.acts, now.scale.seed(tokens),
-                               run.grads);
+            run.model.backward(run.strategy, run.weights.span(), b, *run.acts,
+                               now.scale.seed(tokens), run.grads);
         }
         loss /= double(tokens);
         mpt::check_loss(loss, step + 1);
@@ -273,7 +277,8 @@ int train(const options& given) {
         const double rate_now = double(tokens) / (bar.seconds() - began);
         const std::string why = now.scale.last.line(now.attempted);
         if (!why.empty()) bar.say(why);
-        told.step({now.attempted, loss, lr, health.finite ? norm : NAN, S, !applied, rate_now}, bar);
+        told.step({now.attempted, loss, lr, health.finite ? norm : NAN, S, !applied, rate_now},
+                  bar);
         mpt::trace_counter(trace.get(), "loss scale", S);
         mpt::trace_counter(trace.get(), "device bytes", double(run.mem.books.total()));
         if (now.attempted % validate_every == 0 || now.attempted == o.steps)
@@ -289,7 +294,8 @@ int train(const options& given) {
     }
     run.acts.reset(); // room for the sample's own
     told.sample_begins();
-    write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()), o);
+    write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()),
+                 o);
     return 0;
 }
 
@@ -299,11 +305,13 @@ int sample(const options& o) {
     mpt::thread_pool pool(o.threads);
     mpt::memory mem;
     const mpt::gpt_config config = model_config(o, vocabulary);
-    mpt::loops ops(pool, mem, mpt::gpt_scratch<T>(config, 1, config.context), o.precision == "tf32");
+    mpt::loops ops(pool, mem, mpt::gpt_scratch<T>(config, 1, config.context),
+                   o.precision == "tf32");
     mpt::gpt<T, mpt::loops> model(config, ops);
     mpt::one_rank<T> strategy(ops, model.map);
     std::vector<float> master(model.map.size());
-    mpt::load_checkpoint(o.out, mpt::named_tensors(model.map.tensors), {master, {}, {}}, lasting(o));
+    mpt::load_checkpoint(o.out, mpt::named_tensors(model.map.tensors), {master, {}, {}},
+                         lasting(o));
     mpt::buffer<T> weights(mem, mpt::kind::weights, master.size(), "weights");
     std::vector<T> low(master.size());
     mpt::cast(master.data(), low.data(), low.size());

