@@ -156,27 +156,44 @@ void save(training<T>& run, const state& now, const std::string& dir) {
     words["vocabulary"] = std::to_string(run.data.vocab);
     words["attempted_steps"] = std::to_string(now.attempted);
     words["applied_steps"] = std::to_string(now.adam.applied);
-    std::vector<float> p(run.P), m(run.P), v(run.P);
-    run.ops.copy_to_host(std::span(p), mpt::device_span<const float>(run.master()));
-    run.ops.copy_to_host(std::span(m), mpt::device_span<const float>(run.m.span()));
-    run.ops.copy_to_host(std::span(v), mpt::device_span<const float>(run.v.span()));
-    mpt::save_checkpoint(dir, mpt::named_tensors(run.model.map.tensors), {p, m, v}, words);
+    std::vector<float> room[3];
+    mpt::save_checkpoint(dir, mpt::named_tensors(run.model.map.tensors),
+                         {run.ops.on_host(run.master(), room[0]),
+                          run.ops.on_host(run.m.span(), room[1]),
+                          run.ops.on_host(run.v.span(), room[2])},
+                         words);
 }
 
 template <class T>
 void load(training<T>& run, state& now, const std::string& dir) {
-    std::vector<float> p(run.P), m(run.P), v(run.P);
-    const auto words = mpt::load_checkpoint(dir, mpt::named_tensors(run.model.map.tensors),
-                                            {p, m, v}, lasting(run.o));
-    run.ops.copy_to_device(run.master(), std::span<const float>(p));
-    run.ops.copy_to_device(run.m.span(), std::span<const float>(m));
-    run.ops.copy_to_device(run.v.span(), std::span<const float>(v));
+    std::vector<float> room[3];
+    const mpt::run_state<float> host{run.ops.on_host(run.master(), room[0]),
+                                     run.ops.on_host(run.m.span(), room[1]),
+                                     run.ops.on_host(run.v.span(), room[2])};
+    const auto words = mpt::load_checkpoint(dir, mpt::named_tensors(run.model.map.tensors), host,
+                                            lasting(run.o));
+    run.ops.copy_to_device(run.master(), host.master);
+    run.ops.copy_to_device(run.m.span(), host.m);
+    run.ops.copy_to_device(run.v.span(), host.v);
     std::map<std::string, std::string> scaler;
     for (const auto& [key, value] : words)
         if (key.rfind("scaler.", 0) == 0) scaler[key.substr(7)] = value;
     now.scale.restore(scaler);
     now.attempted = mpt::scalar<long>(words, "attempted_steps");
     now.adam.applied = mpt::scalar<long>(words, "applied_steps");
+}
+
+/// Initial weights, a part at a time; moments 0.
+template <class T>
+void begin(training<T>& run) {
+    std::vector<float> part(std::min(run.P, std::size_t(1) << 20));
+    for (std::size_t i = 0; i < run.P; i += part.size()) {
+        part.resize(std::min(part.size(), run.P - i));
+        mpt::initial_values(run.model.map, run.o.seed, i, part);
+        run.ops.copy_to_device(run.master().subspan(i, part.size()), std::span<const float>(part));
+    }
+    run.ops.fill(run.m.span(), 0.0f);
+    run.ops.fill(run.v.span(), 0.0f);
 }
 
 inline mpt::loss_scale first_scale(const options& o) {
@@ -209,11 +226,7 @@ int train(const options& given) {
     if (o.resume) {
         load(run, now, o.out);
     } else {
-        std::vector<float> first(run.P);
-        mpt::initial_values(run.model.map, o.seed, 0, first);
-        run.ops.copy_to_device(run.master(), std::span<const float>(first));
-        run.ops.fill(run.m.span(), 0.0f);
-        run.ops.fill(run.v.span(), 0.0f);
+        begin(run);
         if (o.out.empty())
             o.out = fresh_run();
         else
@@ -292,7 +305,8 @@ int train(const options& given) {
         told.stopped(now.attempted, interrupted != 0);
         return interrupted ? 130 : 0;
     }
-    run.acts.reset(); // room for the sample's own
+    std::signal(SIGINT, SIG_DFL); // everything is saved
+    run.acts.reset();             // room for the sample's own
     told.sample_begins();
     write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()),
                  o);

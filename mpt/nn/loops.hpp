@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 namespace mpt {
 
@@ -121,12 +122,18 @@ struct loops : cpu {
     template <class T>
     void copy_to_device(device_span<T> to, std::span<const std::type_identity_t<T>> from) const {
         check_sizes("copy_to_device", to.size(), from.size());
-        std::copy(from.begin(), from.end(), to.data());
+        if (to.data() != from.data()) std::copy(from.begin(), from.end(), to.data());
     }
     template <class T>
     void copy_to_host(std::span<std::remove_const_t<T>> to, device_span<T> from) const {
         check_sizes("copy_to_host", to.size(), from.size());
         std::copy_n(from.data(), from.size(), to.begin());
+    }
+    /// Where host code may read the elements of x, or, not const, write what copy_to_device(x) then
+    /// takes. Here x itself: the loops' device is the host. Elsewhere `room`, made as large as x.
+    template <class T>
+    std::span<T> on_host(device_span<T> x, std::vector<std::remove_const_t<T>>&) const {
+        return {x.data(), x.size()};
     }
     template <class T>
     void fill(device_span<T> x, std::type_identity_t<T> value) const {

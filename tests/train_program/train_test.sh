@@ -1,0 +1,210 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The main program from outside: train_test.sh CASE BIN CORPUS, in an empty folder of its own.
+# A case ends with status 0 only if it has checked something; each check says what it saw.
+set -u
+case_name=$1 bin=$2 corpus=$3
+train=$bin/train sample=$bin/sample
+checks=0
+fail() { echo "FAILED: $*" >&2; exit 1; }
+ok() { checks=$((checks + 1)); }
+
+# refused STATUS TEXT command...: this status, TEXT in its one line on stderr, nothing on stdout.
+refused() {
+    want=$1 text=$2; shift 2
+    "$@" >out.txt 2>err.txt </dev/null; status=$?
+    [ "$status" = "$want" ] || fail "status $status, wanted $want: $* ($(cat err.txt))"
+    grep -v '^\(model\|precision\|data\|run\|memory\|folder\|  [a-z]\|step\)' err.txt >lines.txt
+    [ "$(wc -l <lines.txt)" = 1 ] || fail "more than one line: $(cat lines.txt)"
+    grep -qF -- "$text" lines.txt || fail "wanted '$text' in: $(cat lines.txt)"
+    [ ! -s out.txt ] || fail "something on stdout: $(cat out.txt)"
+    ok
+}
+# same A B: the same bytes.
+same() { cmp "$1" "$2" >&2 || fail "$1 and $2 differ"; ok; }
+differ() { cmp -s "$1" "$2" && fail "$1 and $2 are the same"; ok; }
+# rows FILE: metrics without what the clock says.
+rows() { sed 's/,"tokens_per_s":[^}]*//' "$1"; }
+tiny() { "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --batch 4 \
+             --steps 12 --sample-tokens 20 "$@"; }
+
+case $case_name in
+bad_input)
+    refused 2 '--no-such-option' "$train" --no-such-option
+    refused 2 '--precision' "$train" --precision fp17
+    refused 2 '--batch 0: wanted 1 or more' "$train" --batch 0
+    refused 2 '--steps 0: wanted 1 or more' "$train" --steps 0
+    refused 2 '--micro-batches 0' "$train" --micro-batches 0
+    refused 2 '--dropout 1: wanted 0 up to below 1' "$train" --dropout 1
+    refused 2 '--lr -1: wanted more than 0' "$train" --lr -1
+    refused 2 '--scale zero: wanted dynamic' "$train" --scale zero
+    refused 2 '--scale 0: wanted dynamic' "$train" --scale 0
+    refused 2 '--device-memory lots: not a number of bytes' "$train" --device-memory lots
+    refused 2 '--stop-after 20 of --steps 12' "$train" --steps 12 --stop-after 20
+    refused 2 '--warmup 12 of --steps 12' "$train" --steps 12 --warmup 12
+    refused 2 '--layers' "$train" --layers two
+    refused 1 'data nothing.txt: cannot be opened' "$train" --data nothing.txt
+    : >empty.txt
+    refused 1 'data empty.txt: is empty' "$train" --data empty.txt
+    refused 1 'data .: is a folder' "$train" --data .
+    echo short >short.txt
+    refused 1 'wanted at least 129 of each for a context of 128' "$train" --data short.txt
+    printf 'not tokens' >wrong.bin
+    refused 1 'data wrong.bin' "$train" --data wrong.bin
+    refused 1 '33 channels do not divide by 4 heads' "$train" --data "$corpus" --channels 33
+    refused 1 '4 heads do not divide by 3 key/value heads' "$train" --data "$corpus" --kv-heads 3
+    mkdir taken && echo mine >taken/file
+    refused 1 '--out taken: is occupied; add --resume' "$train" --data "$corpus" --out taken
+    [ "$(cat taken/file)" = mine ] || fail 'taken/file was changed'; ok
+    refused 1 '--out file.txt' sh -c ': >file.txt; exec "$0" --data "$1" --out file.txt' "$train" "$corpus"
+    refused 2 'checkpoint taken' "$train" --resume --out taken
+    refused 2 'no checkpoint under runs/' "$train" --resume
+    [ ! -e runs ] || [ -z "$(ls runs)" ] || fail "a refused run left $(ls runs)"; ok
+    if [ "$(id -u)" != 0 ]; then
+        mkdir locked && chmod 555 locked
+        refused 1 '--out locked/run: cannot be created' "$train" --data "$corpus" --out locked/run
+    fi
+    refused 1 '--out /proc/none: cannot be created' "$train" --data "$corpus" --out /proc/none
+    refused 2 'DIR is required' "$sample"
+    refused 1 'checkpoint nowhere' "$sample" nowhere
+    refused 2 '--tokens -1' "$sample" nowhere --tokens -1
+    ;;
+budget)
+    refused 1 'bytes; of the budget of 1048576' tiny --device-memory 1M --out run
+    grep -q 'held and .* free, the largest free block' err.txt || fail "numbers are missing: $(cat err.txt)"; ok
+    [ ! -e run ] || fail 'a refused run left its folder'; ok
+    tiny --device-memory 256M --out run >out.txt 2>err.txt || fail "256 MiB are plenty: $(cat err.txt)"; ok
+    ;;
+faults)
+    # A learning rate without measure: the loss is NaN, at scale 1, and the run says so.
+    tiny --precision fp32 --lr 1e30 --clip 0 --out nan >out.txt 2>err.txt && fail 'a NaN loss went on'
+    grep -q 'train: step [0-9]*: loss is' err.txt || fail "no word of the loss: $(cat err.txt)"; ok
+    # A scale too high for fp16 that may not fall: every step is skipped, and the run ends.
+    tiny --scale 1e12 --out fixed >out.txt 2>err.txt && fail 'a hopeless fixed scale went on'
+    grep -q 'steps in a row skipped at the fixed scale' err.txt || fail "$(cat err.txt)"; ok
+    # At its floor: one more overflow is an error that names the tensor.
+    tiny --scale-start 1e12 --scale-min 5e11 --out floor >out.txt 2>err.txt && fail 'the floor was passed'
+    grep -q 'not finite, first in .* at the smallest scale' err.txt || fail "$(cat err.txt)"; ok
+    # A dynamic scale that starts too high comes down, says why, and the run goes on.
+    tiny --scale-start 1e9 --out down >out.txt 2>err.txt || fail "$(cat err.txt)"
+    grep -q 'step 1: .* gradients not finite, first in .*; scale 1e+09 -> 5e+08; step skipped' err.txt ||
+        fail "no reason: $(cat err.txt)"; ok
+    grep -q '"skipped":true' down/metrics.jsonl || fail 'no skipped row'; ok
+    grep '"skipped":true' down/metrics.jsonl | grep -q '"grad_norm":null' || fail 'a norm of infinity'; ok
+    # ... and the warm-up waits for the first applied step
+    lr=$(grep '"skipped":true' down/metrics.jsonl | sed 's/.*"lr":\([^,]*\),.*/\1/' | sort -u | wc -l)
+    [ "$lr" = 1 ] || fail 'the schedule ran on over skipped steps'; ok
+    ;;
+resume)
+    for how in "--precision fp16 --dropout 0.1 --micro-batches 2" "--precision bf16" "--precision fp32" \
+               "--precision tf32" "--precision fp16 --scale-start 1e9 --kv-heads 1"; do
+        rm -rf whole parts
+        tiny $how --out whole >out.txt 2>err.txt || fail "$(cat err.txt)"
+        tiny $how --out parts --stop-after 5 >out.txt 2>err.txt || fail "$(cat err.txt)"
+        echo '{"step":6,"loss":1,"lr":1,"grad_norm":1,"loss_scale":1,"skipped":false,"tokens_per_s":1}' \
+            >>parts/metrics.jsonl # a row after the checkpoint: it is dropped
+        printf '{"step":7,"lo' >>parts/metrics.jsonl # and one that was cut
+        "$train" --resume --out parts --data "$corpus" --threads 1 >out2.txt 2>err.txt || fail "$(cat err.txt)"
+        same whole/checkpoint.safetensors parts/checkpoint.safetensors
+        rows whole/metrics.jsonl >whole.rows; rows parts/metrics.jsonl >parts.rows
+        same whole.rows parts.rows
+        same whole/validation.jsonl parts/validation.jsonl
+        [ "$(wc -l <whole.rows)" = 12 ] || fail "12 rows wanted: $(wc -l <whole.rows)"; ok
+    done
+    # sabotage: another seed, one step fewer, are other bytes
+    tiny --precision fp16 --out other --seed 2 >out.txt 2>err.txt; differ whole/checkpoint.safetensors other/checkpoint.safetensors
+    refused 2 '--resume: the run in whole has --channels 32, given is 64' "$train" --resume --out whole --channels 64
+    refused 2 '--resume: the run in whole has --steps 12, given is 24' "$train" --resume --out whole --steps 24
+    before=$(cksum <whole/checkpoint.safetensors)
+    refused 1 'is occupied' tiny --out whole
+    [ "$(cksum <whole/checkpoint.safetensors)" = "$before" ] || fail 'the checkpoint was changed'; ok
+    head -c 1000 whole/checkpoint.safetensors >cut && mkdir broken && cp cut broken/checkpoint.safetensors
+    refused 2 'broken/checkpoint.safetensors' "$train" --resume --out broken
+    same cut broken/checkpoint.safetensors
+    ;;
+metrics)
+    tiny --precision fp16 >out.txt 2>err.txt || fail "$(cat err.txt)"
+    [ -d runs/001 ] || fail 'no runs/001'; ok
+    tiny --precision bf16 --threads 1 >out1.txt 2>err.txt; tiny --precision bf16 --threads 2 >out.txt 2>err.txt
+    rows runs/002/metrics.jsonl >a; rows runs/003/metrics.jsonl >b; same a b # any number of threads
+    n='\(-\{0,1\}[0-9][0-9.e+-]*\|null\)'
+    row="^{\"step\":[0-9]*,\"loss\":$n,\"lr\":$n,\"grad_norm\":$n,\"loss_scale\":$n,\"skipped\":\(true\|false\),\"tokens_per_s\":$n}\$"
+    [ "$(grep -c "$row" runs/001/metrics.jsonl)" = 12 ] || fail "rows: $(cat runs/001/metrics.jsonl)"; ok
+    [ "$(sed 's/{"step":\([0-9]*\),.*/\1/' runs/001/metrics.jsonl | tr '\n' ' ')" = '1 2 3 4 5 6 7 8 9 10 11 12 ' ] ||
+        fail 'steps are not 1 to 12'; ok
+    grep -q '</svg>' runs/001/loss.svg || fail 'no picture'; ok
+    grep -q 'total .* equal$' out.txt || fail "ledger and formula differ: $(cat out.txt)"; ok
+    grep -q 'DIFFER\|differ' out.txt && fail "ledger and formula differ: $(cat out.txt)"; ok
+    grep -q 'bigram entropy' out.txt || fail 'no bigram entropy'; ok
+    sed -n '/^sample$/,$p' out.txt | grep -q '^The ' || fail "no sample: $(cat out.txt)"; ok
+    grep -q '^step 12/12 ' err.txt || fail "no progress: $(cat err.txt)"; ok
+    "$sample" runs/001 --prompt 'void ' --tokens 30 >s1.txt 2>err.txt || fail "$(cat err.txt)"
+    "$sample" runs/001 --prompt 'void ' --tokens 30 >s2.txt 2>/dev/null; same s1.txt s2.txt
+    "$sample" runs/001 --prompt 'void ' --tokens 30 --seed 9 >s3.txt 2>/dev/null; differ s1.txt s3.txt
+    head -c 5 s1.txt | grep -q 'void ' || fail "the prompt is missing: $(cat s1.txt)"; ok
+    tiny --trace trace.json --out traced >out.txt 2>err.txt && grep -q '"backward"' trace.json || fail 'no trace'; ok
+    # every option that --help shows is one that the program takes
+    "$train" --help >help.txt 2>err.txt || fail '--help fails'
+    for o in precision steps stop-after micro-batches batch data layers heads kv-heads channels context \
+             dropout lr seed threads out resume device-memory; do
+        grep -q -- "--$o\b" help.txt || fail "--help has no --$o"; ok
+    done
+    ;;
+interrupt)
+    tiny --steps 1000000 --out run >out.txt 2>err.txt & pid=$!
+    n=0; until [ -s run/metrics.jsonl ]; do n=$((n + 1)); [ $n -lt 300 ] || fail 'it does not begin'; sleep 0.1; done
+    kill -INT $pid; wait $pid; status=$?
+    [ $status = 130 ] || fail "status $status after Ctrl-C, wanted 130: $(cat err.txt)"; ok
+    grep -q 'interrupted after step .* saved; to go on: ./run train --resume --out run' err.txt || fail "$(cat err.txt)"; ok
+    done_before=$(wc -l <run/metrics.jsonl)
+    "$train" --resume --out run --stop-after $((done_before + 2)) --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+    [ "$(wc -l <run/metrics.jsonl)" = $((done_before + 2)) ] || fail 'the rows do not go on'; ok
+    ;;
+tokens)
+    # A token file as llm.c writes it: 1024 bytes of header, then 16-bit tokens, little-endian.
+    octal() { for b in "$@"; do printf "\\$(printf %03o "$b")"; done; }
+    number() { octal $(($1 & 255)) $(($1 >> 8 & 255)) $(($1 >> 16 & 255)) $(($1 >> 24 & 255)); }
+    header() { number "$1"; number "$2"; number "$3"; head -c 1012 /dev/zero; }
+    body() { i=0; while [ $i -lt 500 ]; do octal $((i * 7 % 250)) 1; i=$((i + 1)); done; }
+    body >body.raw
+    { header 20240520 1 500; cat body.raw; } >good.bin
+    { header 20240521 1 500; cat body.raw; } >magic.bin
+    { header 20240520 2 500; cat body.raw; } >version.bin
+    { header 20240520 1 501; cat body.raw; } >size.bin
+    small="--layers 1 --channels 16 --heads 2 --context 16 --batch 2 --steps 3 --sample-tokens 4"
+    "$train" --data good.bin $small --out run >out.txt 2>err.txt || fail "$(cat err.txt)"
+    grep -q 'vocabulary 50304' err.txt || fail 'the vocabulary is not padded to 50304'; ok
+    sed -n '/^sample$/,$p' out.txt | grep -q '^50256 [0-9 ]*$' || fail "no token numbers: $(cat out.txt)"; ok
+    "$sample" run --prompt '257 300' --tokens 3 >s.txt 2>err.txt || fail "$(cat err.txt)"
+    grep -q '^257 300 [0-9]* [0-9]* [0-9]* $' s.txt || fail "sample: $(cat s.txt)"; ok
+    refused 1 'text is no GPT-2 token' "$sample" run --prompt 'text'
+    refused 1 'magic.bin' "$train" --data magic.bin $small
+    refused 1 'version.bin' "$train" --data version.bin $small
+    refused 1 'size.bin' "$train" --data size.bin $small
+    refused 1 'good.bin' "$train" --data good.bin --layers 1 --channels 16 --heads 2 --context 64
+    ;;
+memory)
+    # VmHWM at most 1.10 x the ledger's peak + 64 MiB, on a run whose buffers dwarf the program.
+    for precision in fp32 fp16; do
+        rm -rf run
+        "$train" --data "$corpus" --precision $precision --layers 4 --channels 256 --heads 4 --context 128 \
+            --batch 16 --steps 2 --sample-tokens 0 --out run >out.txt 2>err.txt & pid=$!
+        peak=0
+        while kill -0 $pid 2>/dev/null; do
+            now=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p' /proc/$pid/status 2>/dev/null)
+            [ "${now:-0}" -gt "$peak" ] && peak=$now
+            sleep 0.02
+        done
+        wait $pid || fail "$(cat err.txt)"
+        ledger=$(sed -n 's/^  total *\([0-9]*\) .*/\1/p' out.txt)
+        [ "$peak" -gt 0 ] && [ "${ledger:-0}" -gt 100000000 ] || fail "no numbers: $peak, $ledger"
+        limit=$((ledger / 1024 * 110 / 100 + 65536))
+        echo "$precision: VmHWM $peak kB, ledger $((ledger / 1024)) kB, limit $limit kB"
+        [ "$peak" -le "$limit" ] || fail "VmHWM $peak kB above $limit kB"; ok
+        [ "$peak" -ge $((ledger / 1024 * 9 / 10)) ] || fail 'the ledger counts what is not there'; ok
+    done
+    ;;
+*) fail "no case $case_name" ;;
+esac
+[ $checks -gt 0 ] || fail 'nothing was checked'
+echo "$case_name: $checks checks"
