@@ -27,6 +27,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 
 namespace mpt {
@@ -41,13 +42,18 @@ inline std::size_t heads_width(attention_shape s) { // of a position of out
 
 inline constexpr int attention_block = 64; // queries at a time
 
+/// Rows of scores are this long, so that loops over them have no rest: n up to the next multiple.
+inline constexpr std::size_t scores_length(std::size_t n) {
+    return (n + sum_lanes - 1) / sum_lanes * sum_lanes;
+}
+
 /// Elements of wide_t<T> of scratch a worker needs: K, V, dK, dV of a head, Q, dO, out of a block,
 /// scores and their gradient, the products' panels.
 template <class T>
 constexpr std::size_t attention_scratch(attention_shape s) {
     const std::size_t T_ = std::size_t(s.T), D = std::size_t(s.head_dim);
     return product_scratch<wide_t<T>>() + 4 * T_ * D + 3 * attention_block * D +
-           2 * attention_block * T_;
+           2 * attention_block * scores_length(T_);
 }
 
 template <class T>
@@ -87,6 +93,16 @@ inline void round_products(const cpu& on, W* x, std::size_t n) {
         if (on.tf32) round_tf32(x, x, n);
 }
 
+// The scores a query may not see: e^-inf = 0 up to the end of the last whole group, 0 at once
+// after it. Returns the length of what exp_row() must go over.
+template <class W>
+inline std::size_t hide(W* row, std::size_t seen, std::size_t stride) {
+    const std::size_t length = scores_length(seen);
+    std::fill(row + seen, row + length, -std::numeric_limits<W>::infinity());
+    std::fill(row + length, row + stride, W(0));
+    return length;
+}
+
 template <class W>
 inline void exp_row(W* MPT_RESTRICT p, W scale, W shift, std::size_t n) {
     for (std::size_t j = 0; j < n; ++j) p[j] = fast_exp(p[j] * scale - shift);
@@ -122,25 +138,25 @@ void attention_forward(const cpu& on, device_span<T> out, device_span<wide_t<T>>
 
         for (int i0 = 0; i0 < s.T; i0 += attention_block) {
             const int rows = std::min(attention_block, s.T - i0), end = i0 + rows;
-            const std::size_t keys = std::size_t(end);
+            const std::size_t stride = scores_length(std::size_t(end)); // from score row to row
             const matrix<W> q = head_panel(q_at + std::size_t(i0) * width, width, rows, D, on.tf32,
                                            q_room);
-            product<W>(rows, end, D, q, {k.data, k.stride, true}, scores, keys, false, room);
+            product<W>(rows, end, D, q, {k.data, k.stride, true}, scores, stride, false, room);
             W weight[attention_block]; // 1 / sum of the row
             for (int r = 0; r < rows; ++r) {
-                W* const row = scores + std::size_t(r) * keys;
+                W* const row = scores + std::size_t(r) * stride;
                 const std::size_t seen = std::size_t(i0 + r) + 1; // keys up to the query itself
-                const W top = row_max(row, seen) * scale;
-                exp_row(row, scale, top, seen);
-                const W sum = row_sum<W>(seen, [row](std::size_t j) { return row[j]; });
+                const std::size_t length = hide(row, seen, stride);
+                const W top = row_max(row, length) * scale;
+                exp_row(row, scale, top, length);
+                const W sum = row_sum<W>(length, [row](std::size_t j) { return row[j]; });
                 lse_at[i0 + r] = top + std::log(sum);
                 weight[r] = W(1) / sum;
                 if (p > 0)
                     drop(row, (h * T_ + std::size_t(i0 + r)) * T_, seen, p, key, int(b));
-                std::fill_n(row + seen, keys - seen, W(0));
             }
-            round_products(on, scores, std::size_t(rows) * keys);
-            product<W>(rows, D, end, {scores, keys}, v, o_room, D_, false, room);
+            round_products(on, scores, std::size_t(rows) * stride);
+            product<W>(rows, D, end, {scores, stride}, v, o_room, D_, false, room);
             for (int r = 0; r < rows; ++r) {
                 W* const row = o_room + std::size_t(r) * D_;
                 for (std::size_t c = 0; c < D_; ++c) row[c] *= weight[r];
@@ -186,7 +202,7 @@ void attention_backward(const cpu& on, device_span<T> dqkv, device_view<T> dout,
         W* const do_room = q_room + attention_block * D_;               // (64,D)
         W* const o_room = do_room + attention_block * D_;               // (64,D): out, then dq
         W* const scores = o_room + attention_block * D_;                // (64,T): S, then P
-        W* const ds = scores + attention_block * T_;                    // (64,T): dP, then dS
+        W* const ds = scores + attention_block * scores_length(T_);     // (64,T): dP, then dS
         const T* const k_at = qkv.data() + sample + k_column;
         const T* const v_at = qkv.data() + sample + v_column;
         const matrix<W> k = head_panel(k_at, width, s.T, D, on.tf32, k_room);
@@ -198,14 +214,14 @@ void attention_backward(const cpu& on, device_span<T> dqkv, device_view<T> dout,
             const W* const lse_at = lse.data() + (b * std::size_t(s.heads) + h) * T_;
             for (int i0 = 0; i0 < s.T; i0 += attention_block) {
                 const int rows = std::min(attention_block, s.T - i0), end = i0 + rows;
-                const std::size_t keys = std::size_t(end), first = std::size_t(i0);
+                const std::size_t stride = scores_length(std::size_t(end)), first = std::size_t(i0);
                 const std::size_t q_at = sample + first * width + h * D_;
                 const std::size_t out_at = (b * T_ + first) * out_width + h * D_;
                 const matrix<W> q = head_panel(qkv.data() + q_at, width, rows, D, on.tf32, q_room);
                 const matrix<W> d_o =
                     head_panel(dout.data() + out_at, out_width, rows, D, on.tf32, do_room);
-                product<W>(rows, end, D, q, {k.data, k.stride, true}, scores, keys, false, room);
-                product<W>(rows, end, D, d_o, {v.data, v.stride, true}, ds, keys, false, room);
+                product<W>(rows, end, D, q, {k.data, k.stride, true}, scores, stride, false, room);
+                product<W>(rows, end, D, d_o, {v.data, v.stride, true}, ds, stride, false, room);
 
                 W d[attention_block]; // rowsum(dO out)
                 for (int r = 0; r < rows; ++r) {
@@ -215,22 +231,22 @@ void attention_backward(const cpu& on, device_span<T> dqkv, device_view<T> dout,
                     d[r] = row_sum<W>(D_, [o, go](std::size_t c) { return o[c] * go[c]; });
                 }
                 for (int r = 0; r < rows; ++r) {
-                    W* const probability = scores + std::size_t(r) * keys;
-                    W* const gradient = ds + std::size_t(r) * keys;
+                    W* const probability = scores + std::size_t(r) * stride;
+                    W* const gradient = ds + std::size_t(r) * stride;
                     const std::size_t seen = first + std::size_t(r) + 1;
                     const std::size_t element = (h * T_ + first + std::size_t(r)) * T_;
-                    exp_row(probability, scale, lse_at[first + std::size_t(r)], seen);
+                    const std::size_t length = hide(probability, seen, stride);
+                    exp_row(probability, scale, lse_at[first + std::size_t(r)], length);
                     if (p > 0) drop(gradient, element, seen, p, key, int(b)); // through the mask
-                    score_gradient_row(gradient, probability, d[r], scale, seen);
+                    score_gradient_row(gradient, probability, d[r], scale, length);
+                    std::fill(gradient + seen, gradient + stride, W(0));
                     if (p > 0) drop(probability, element, seen, p, key, int(b));
-                    std::fill_n(probability + seen, keys - seen, W(0));
-                    std::fill_n(gradient + seen, keys - seen, W(0));
                 }
-                round_products(on, scores, std::size_t(rows) * keys);
-                round_products(on, ds, std::size_t(rows) * keys);
-                product<W>(end, D, rows, {scores, keys, true}, d_o, dv, D_, true, room);
-                product<W>(end, D, rows, {ds, keys, true}, q, dk, D_, true, room);
-                product<W>(rows, D, end, {ds, keys}, k, o_room, D_, false, room);
+                round_products(on, scores, std::size_t(rows) * stride);
+                round_products(on, ds, std::size_t(rows) * stride);
+                product<W>(end, D, rows, {scores, stride, true}, d_o, dv, D_, true, room);
+                product<W>(end, D, rows, {ds, stride, true}, q, dk, D_, true, room);
+                product<W>(rows, D, end, {ds, stride}, k, o_room, D_, false, room);
                 for (int r = 0; r < rows; ++r)
                     narrow(o_room + std::size_t(r) * D_,
                            dqkv.data() + q_at + std::size_t(r) * width, D_);

@@ -38,8 +38,8 @@ wide_t<T> log_sum_exp(const T* x, std::size_t n) {
         const std::size_t count = std::min(logit_block, n - i);
         const W* part = widen(x + i, count, room);
         const W top = row_max(part, count);
-        if (top > most) { // the first block: e^-inf = 0
-            sum *= fast_exp(most - top);
+        if (top > most) {
+            sum *= fast_exp(most - top); // of the first block: 0
             most = top;
         }
         // nothing but -inf so far: -inf - (-inf) would be NaN

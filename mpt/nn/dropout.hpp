@@ -3,8 +3,8 @@
 /// Zero a random part of the elements; the same part again in backward.    tier 4, needs:
 /// base/philox.hpp nn/cpu.hpp nn/shapes.hpp numeric/cast.hpp
 ///
-/// Idea     Whether an element is kept follows from its address, so no mask is stored: backward
-///          and a recomputed forward draw it again. The address has the sample's number in the joined
+/// Idea     Whether an element is kept follows from its address, so no mask is stored: backward and
+///          a recomputed forward draw it again. The address has the sample's number in the joined
 ///          batch and no rank: N ranks draw what one rank would.
 /// Formula  y = keep ? x / (1 - p) : 0,  keep = uniform01(word e mod 4 of philox(counter)) >= p
 ///          counter = (e / 4, sample, step, layer), key = the two halves of the seed

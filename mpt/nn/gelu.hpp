@@ -43,8 +43,8 @@ inline void gelu_gradient_block(W* MPT_RESTRICT dx, const W* MPT_RESTRICT dy,
                                 const W* MPT_RESTRICT x, std::size_t n) {
     constexpr W twice_root = W(1.5957691216057308), cubic3 = W(3 * 0.044715);
     for (std::size_t i = 0; i < n; ++i) {
-        W z = x[i] > W(40) ? W(40) : x[i]; // past it s is 0 or 1, while x^2 could be infinite
-        z = z < W(-40) ? W(-40) : z;
+        W z = select(x[i] > W(40), W(40), x[i]); // past it s is 0 or 1, but x^2 might be infinite
+        z = select(z < W(-40), W(-40), z);
         const W s = gelu_switch(z);
         dx[i] = dy[i] * (s + z * s * (W(1) - s) * twice_root * (W(1) + cubic3 * z * z));
     }

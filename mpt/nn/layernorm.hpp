@@ -8,7 +8,7 @@
 /// Formula  y = (x - mean) rstd gamma + beta,  rstd = 1/sqrt(mean((x - mean)^2) + 1e-5)
 ///          n = (x - mean) rstd,  g = dy gamma:   dx = rstd (g - mean(g) - n mean(g n))
 ///          dgamma = sum over rows of dy n,  dbeta = sum over rows of dy
-/// Costs    forward: 1 read, 1 write an element; backward: x and dy are read twice
+/// Costs    forward: 1 read, 1 write an element; backward: 2 reads, 1 write; 8 bytes a row
 /// Breaks   squares in fp16: 300 squared is infinity there; E[x^2] - mean^2 cancels
 /// Source   Ba, Kiros, Hinton 2016, arXiv:1607.06450; microsoft/onnxruntime#29034 (the squares)
 /// See      row_math.hpp, tests/nn/layernorm_test.cpp
@@ -21,20 +21,34 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 namespace mpt {
 
 inline constexpr double layernorm_epsilon = 1e-5;
 
+/// Backward sums dgamma and dbeta over this many parts of the rows, then over the parts.
+inline constexpr std::size_t layernorm_parts = 32;
+
 /// Elements of wide_t<T> of scratch a worker needs.
 template <class T>
 constexpr std::size_t layernorm_scratch(layernorm_shape s) {
-    return 5 * std::size_t(s.channels); // x, dy, gamma, beta, result
+    // dgamma and dbeta of the parts of the rows; x, dy, gamma, beta, result
+    return (layernorm_parts * 2 + 5) * std::size_t(s.channels);
 }
 
 // Rows of a task: about 16 K elements.
 inline std::size_t rows_grain(int channels) {
     return std::max<std::size_t>(1, 16384 / std::size_t(std::max(channels, 1)));
+}
+
+// Where to compute a result: in its own place if that is wide, else in `room`, to be narrowed.
+template <class T>
+wide_t<T>* written(T* place, wide_t<T>* room) {
+    if constexpr (std::is_same_v<T, wide_t<T>>)
+        return place;
+    else
+        return room;
 }
 
 template <class W>
@@ -50,7 +64,7 @@ inline void layernorm_row(W* MPT_RESTRICT y, W& mean_out, W& rstd_out, const W* 
     rstd_out = rstd;
 }
 
-/// y (rows,C), mean (rows), rstd (rows) of x (rows,C); gamma, beta (C). y may be x.
+/// y (rows,C), mean (rows), rstd (rows) of x (rows,C); gamma, beta (C). y is not x.
 template <class T>
 void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> mean,
                        device_span<wide_t<T>> rstd, device_view<T> x, device_view<T> gamma,
@@ -68,49 +82,30 @@ void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> m
         W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s));
         const W* g = widen(gamma.data(), n, room);
         const W* b = widen(beta.data(), n, room + n);
-        W* const out = room + 2 * n;
         for (std::size_t r = begin; r < end; ++r) {
             const W* in = widen(x.data() + r * n, n, room + 3 * n);
+            W* const out = written<T>(y.data() + r * n, room + 2 * n);
             layernorm_row(out, mean.data()[r], rstd.data()[r], in, g, b, n);
             narrow(out, y.data() + r * n, n);
         }
     });
 }
 
+// One row: dx, and the row's terms of dgamma and dbeta added to the sums.
 template <class W>
-inline void layernorm_gradient_row(W* MPT_RESTRICT dx, const W* MPT_RESTRICT dy,
+inline void layernorm_gradient_row(W* MPT_RESTRICT dx, W* MPT_RESTRICT dgamma,
+                                   W* MPT_RESTRICT dbeta, const W* MPT_RESTRICT dy,
                                    const W* MPT_RESTRICT x, const W* MPT_RESTRICT gamma, W mean,
                                    W rstd, std::size_t n) {
     const W first = row_sum<W>(n, [=](std::size_t i) { return dy[i] * gamma[i]; }) / W(n);
     const W second = row_sum<W>(n, [=](std::size_t i) {
         return dy[i] * gamma[i] * ((x[i] - mean) * rstd);
     }) / W(n);
-    for (std::size_t i = 0; i < n; ++i)
-        dx[i] = rstd * (dy[i] * gamma[i] - first - (x[i] - mean) * rstd * second);
-}
-
-// The columns' sums over rows [0, rows) of dy n and dy; x, dy rows lie `stride` apart.
-template <class T>
-void layernorm_column_sums(wide_t<T>* dgamma, wide_t<T>* dbeta, const T* dy, const T* x,
-                           const wide_t<T>* mean, const wide_t<T>* rstd, std::size_t rows,
-                           std::size_t stride, std::size_t n) {
-    using W = wide_t<T>;
-    constexpr std::size_t block = 64, most = 256; // as column_sums in linear.hpp
-    W g[most], b[most], x_room[most], dy_room[most];
-    for (std::size_t r0 = 0; r0 < rows; r0 += block) {
-        std::fill_n(g, n, W(0));
-        std::fill_n(b, n, W(0));
-        for (std::size_t r = r0; r < std::min(rows, r0 + block); ++r) {
-            const W* MPT_RESTRICT in = widen(x + r * stride, n, x_room);
-            const W* MPT_RESTRICT d = widen(dy + r * stride, n, dy_room);
-            const W m = mean[r], s = rstd[r];
-            for (std::size_t j = 0; j < n; ++j) {
-                g[j] += d[j] * ((in[j] - m) * s);
-                b[j] += d[j];
-            }
-        }
-        for (std::size_t j = 0; j < n; ++j) dgamma[j] += g[j];
-        for (std::size_t j = 0; j < n; ++j) dbeta[j] += b[j];
+    for (std::size_t i = 0; i < n; ++i) {
+        const W normal = (x[i] - mean) * rstd;
+        dgamma[i] += dy[i] * normal;
+        dbeta[i] += dy[i];
+        dx[i] = rstd * (dy[i] * gamma[i] - first - normal * second);
     }
 }
 
@@ -130,28 +125,35 @@ void layernorm_backward(const cpu& on, device_span<T> dx, device_span<T> dgamma,
           dgamma.size(), ", ", dbeta.size(), ", ", dy.size(), ", ", x.size(), ", ", gamma.size(),
           ", ", mean.size(), ", ", rstd.size(), " elements; wanted are rows ", rows,
           " and channels ", n);
-    on.pool.for_ranges(n, 256, [&](std::size_t begin, std::size_t end, int) {
-        W g[256] = {}, b[256] = {};
-        layernorm_column_sums<T>(g, b, dy.data() + begin, x.data() + begin, mean.data(),
-                                 rstd.data(), rows, n, end - begin);
-        narrow(g, dgamma.data() + begin, end - begin);
-        narrow(b, dbeta.data() + begin, end - begin);
-    });
-    on.pool.for_ranges(rows, rows_grain(s.channels), [&](std::size_t begin, std::size_t end,
-                                                         int worker) {
-        W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s));
+    // The rows in at most 32 parts, whatever the number of threads; each has sums of its own.
+    const std::size_t part =
+        std::max<std::size_t>(16, (rows + layernorm_parts - 1) / layernorm_parts);
+    const std::size_t parts = (rows + part - 1) / part;
+    W* const sums = on.scratch<W>(0, layernorm_scratch<T>(s)); // (parts,2,C), all workers write it
+    on.pool.for_ranges(rows, part, [&](std::size_t begin, std::size_t end, int worker) {
+        W* const dg = sums + begin / part * 2 * n;
+        W* const db = dg + n;
+        std::fill_n(dg, 2 * n, W(0));
+        W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s)) + layernorm_parts * 2 * n;
         const W* g = widen(gamma.data(), n, room);
         W* const out = room + n;
         for (std::size_t r = begin; r < end; ++r) {
             const W* in = widen(x.data() + r * n, n, room + 2 * n);
             const W* d = widen(dy.data() + r * n, n, room + 3 * n);
-            layernorm_gradient_row(out, d, in, g, mean.data()[r], rstd.data()[r], n);
+            layernorm_gradient_row(out, dg, db, d, in, g, mean.data()[r], rstd.data()[r], n);
             if (accumulate) {
                 const W* before = widen(dx.data() + r * n, n, room + 4 * n);
                 for (std::size_t i = 0; i < n; ++i) out[i] += before[i];
             }
             narrow(out, dx.data() + r * n, n);
         }
+    });
+    on.pool.for_ranges(2 * n, 256, [&](std::size_t begin, std::size_t end, int) {
+        W total[256] = {};
+        for (std::size_t p = 0; p < parts; ++p)
+            for (std::size_t i = begin; i < end; ++i) total[i - begin] += sums[p * 2 * n + i];
+        for (std::size_t i = begin; i < end; ++i)
+            (i < n ? dgamma.data()[i] : dbeta.data()[i - n]) = narrow<T>(total[i - begin]);
     });
 }
 

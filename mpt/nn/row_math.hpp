@@ -3,17 +3,25 @@
 /// Sums over a row: vectorised, in one fixed order.                        tier 4, needs: std only
 ///
 /// Idea     A compiler may not reorder a sum of floats, so a plain loop adds one element at a time.
-///          Here sixteen sums run side by side and are added up at the end: the loop becomes vector
+///          Here 32 sums run side by side and are added up at the end: the loop becomes vector
 ///          instructions, and the order is the same on every machine, whatever its vectors' width.
-/// Formula  sum = ((s0 + s8) + (s4 + s12)) + ...,  s_k = sum of the terms i with i mod 16 = k
-/// Costs    an error of at most (n / 16 + 4) roundings instead of n
+/// Formula  s_k = sum of the terms i with i mod 32 = k;  sum = s_0 after
+///          s_k += s_(k+16) for k < 16, s_k += s_(k+8) for k < 8, ... s_0 += s_1
+/// Costs    an error of at most n/32 + 5 roundings instead of n
 /// See      layernorm.hpp, attention.hpp, cross_entropy.hpp, tests/nn/row_math_test.cpp
 #pragma once
 #include <cstddef>
 
 namespace mpt {
 
-inline constexpr int sum_lanes = 16;
+inline constexpr int sum_lanes = 32;
+
+// s[0..width) += s[width..2 width), and so on by halves down to s[0].
+template <int width, class W>
+inline void fold(W* s) {
+    for (int k = 0; k < width; ++k) s[k] += s[k + width];
+    if constexpr (width > 1) fold<width / 2>(s);
+}
 
 /// The sum of term(i), i < n. `term` is inlined: let it capture plain pointers by value.
 template <class W, class F>
@@ -23,8 +31,7 @@ inline W row_sum(std::size_t n, F term) {
     for (std::size_t i = 0; i < whole; i += sum_lanes)
         for (std::size_t k = 0; k < sum_lanes; ++k) sums[k] += term(i + k);
     for (std::size_t i = whole; i < n; ++i) sums[i - whole] += term(i);
-    for (int width = sum_lanes / 2; width > 0; width /= 2)
-        for (int k = 0; k < width; ++k) sums[k] += sums[k + width];
+    fold<sum_lanes / 2>(sums);
     return sums[0];
 }
 
