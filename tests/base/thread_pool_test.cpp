@@ -248,7 +248,7 @@ TEST_CASE("sleeping workers cost no time, and wake for the next job") {
     CHECK(workers.size() > 1);
 }
 
-#if !defined(MPT_TSAN) && !defined(__SANITIZE_ADDRESS__)
+#if !defined(MPT_TSAN) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 TEST_CASE("more threads than the system gives are refused in one line") {
     const pid_t child = fork();
     if (child == 0) {
