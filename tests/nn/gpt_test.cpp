@@ -8,17 +8,21 @@
 
 using namespace mpt;
 using checks::gradient_error;
-using checks::gradient_tolerance;
 
 namespace {
+
+// checks.hpp bounds a difference's truncation for numbers of size 1. Embeddings here are of size 0.1,
+// and layer norm's third derivative over its first goes with 1 / size^2: 100 times as much.
+constexpr double gradient_tolerance = 100 * checks::gradient_tolerance / 10;
 
 // A model with weights that are large enough to bend everything, and a batch with ignored targets.
 template <class T, class Ops = loops>
 struct fixture {
     explicit fixture(const gpt_config& config, int B = 2, int T_ = 0, int threads = 2)
-        : pool(threads), ops(pool, mem, gpt_scratch<T>(config, B, config.context)), model(config, ops, 7),
-          strategy(ops, model.map), acts(mem, config, B, T_ ? T_ : config.context),
-          weights(model.map.size()), grads(model.map.size()) {
+        : pool(threads), ops(pool, mem, gpt_scratch<T>(config, B, config.context)),
+          model(config, ops, 7), strategy(model.map),
+          acts(mem, config, B, T_ ? T_ : config.context), weights(model.map.size()),
+          grads(model.map.size()) {
         std::vector<float> values(weights.size());
         initial_values(model.map, 3, 0, values);
         for (std::size_t i = 0; i < values.size(); ++i)
@@ -34,6 +38,7 @@ struct fixture {
     double loss() { return model.forward(strategy, checks::span(weights), window(), acts); }
     double gradient(float seed = 1) {
         gradients<T> g{checks::span(grads), {}};
+        strategy.forget();
         const double value = loss();
         model.backward(strategy, checks::span(weights), window(), acts, seed, g);
         return value;
@@ -70,15 +75,17 @@ TEST_CASE("every gradient of the model equals a finite difference, in fp64") {
         fixture<double> f(c);
         f.gradient();
         const std::vector<double> g = f.grads;
-        CHECK(gradient_error(f.weights, g, [&] { return f.loss(); }, 500) < gradient_tolerance);
+        CHECK(gradient_error(
+                  f.weights, g, [&] { return f.loss(); }, 500) < gradient_tolerance);
     }
 }
 
 TEST_CASE("sabotage: a backward that forgets one term is caught") {
     struct forgets : loops { // the embedding's share of the tied table
         using loops::loops;
-        void embedding_backward(device_span<double>, device_span<double> dwpe, device_view<double> dy,
-                                device_span<const int> tokens, embedding_shape s) const {
+        void embedding_backward(device_span<double>, device_span<double> dwpe,
+                                device_view<double> dy, device_span<const int> tokens,
+                                embedding_shape s) const {
             std::vector<double> thrown_away(std::size_t(s.V) * std::size_t(s.C));
             loops::embedding_backward<double>(checks::span(thrown_away), dwpe, dy, tokens, s);
         }
@@ -94,7 +101,8 @@ TEST_CASE("the loss at the start is about ln V") {
     std::vector<float> values(f.weights.size());
     initial_values(f.model.map, 3, 0, values);
     f.weights = values;
-    const auto counted = std::count_if(f.targets.begin(), f.targets.end(), [](int t) { return t >= 0; });
+    const auto counted =
+        std::count_if(f.targets.begin(), f.targets.end(), [](int t) { return t >= 0; });
     CHECK(std::fabs(f.loss() / double(counted) - std::log(256.0)) < 0.1);
 }
 
@@ -103,8 +111,8 @@ TEST_CASE("parameters and kept bytes equal the formula of the card") {
         const std::size_t V = std::size_t(c.vocabulary), C = std::size_t(c.channels);
         const std::size_t Q = std::size_t(c.qkv()), L = std::size_t(c.layers);
         fixture<fp16> f(c, 3);
-        CHECK(f.model.map.size() == V * C + std::size_t(c.context) * C + 2 * C +
-                                        L * (Q * C + Q + 9 * C * C + 10 * C));
+        CHECK(f.model.map.size() ==
+              V * C + std::size_t(c.context) * C + 2 * C + L * (Q * C + Q + 9 * C * C + 10 * C));
         const std::size_t n = 3 * std::size_t(c.context);
         CHECK(f.mem.books.now(kind::activations) ==
               n * (2 * (2 * C + V + L * (13 * C + Q)) + 4 * (4 + L * (4 + std::size_t(c.heads)))));
@@ -124,7 +132,7 @@ TEST_CASE("weights are used only between acquire and release, and every unit rep
     const double loss = f.gradient(); // strict_one_rank poisons what is released
     CHECK(std::isfinite(loss));
     for (const float g : f.grads) CHECK(std::isfinite(g)); // nothing was left unwritten (poison)
-    CHECK(f.strategy.acquired() == 0);
+    CHECK(f.strategy.held().empty());
     CHECK(f.strategy.reported() == std::vector<int>{2, 1, 0}); // the tied embedding last
 }
 
@@ -138,7 +146,8 @@ TEST_CASE("all targets ignored: loss 0, gradients exactly 0") {
 TEST_CASE("a token sees none that follow it") {
     fixture<float> f(small(2, 2, 1, 8, 9, 11), 1);
     f.loss();
-    const std::vector<float> before(f.acts.logits.data(), f.acts.logits.data() + f.acts.logits.size());
+    const std::vector<float> before(f.acts.logits.data(),
+                                    f.acts.logits.data() + f.acts.logits.size());
     f.inputs[5] = (f.inputs[5] + 1) % 11;
     f.loss();
     const float* after = f.acts.logits.data();
@@ -163,8 +172,8 @@ TEST_CASE("the same bits on 1, 2 and 3 threads, in every format") {
 }
 
 TEST_CASE("fp16 and bf16 gradients point where fp64's do") {
-    // Each of the some 20 roundings on a gradient's way is relative 2^-11 (fp16) or 2^-8 (bf16); were
-    // all of one sign they would add to 20 u. The direction is held to that.
+    // Each of the some 20 roundings on a gradient's way is relative 2^-11 (fp16) or 2^-8 (bf16);
+    // were all of one sign they would add to 20 u. The direction is held to that.
     const gpt_config c = small(2, 4, 2, 32, 24, 64);
     fixture<double> exact(c);
     fixture<fp16> half(c);

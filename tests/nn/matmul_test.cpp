@@ -41,7 +41,8 @@ template <class T>
 double worst(int m, int n, int k, int flags, bool tf32 = false, int threads = 2) {
     machine cpu(threads, tf32);
     const bool ta = flags & 1, tb = flags & 2;
-    const auto a_data = numbers<T>(std::size_t(m * k), 1), b_data = numbers<T>(std::size_t(n * k), 2);
+    const auto a_data = numbers<T>(std::size_t(m * k), 1),
+               b_data = numbers<T>(std::size_t(n * k), 2);
     const auto bias = numbers<T>(std::size_t(n), 3);
     const matrix<T> a{a_data.data(), std::size_t(ta ? m : k), ta};
     const matrix<T> b{b_data.data(), std::size_t(tb ? k : n), tb};
@@ -58,7 +59,8 @@ double worst(int m, int n, int k, int flags, bool tf32 = false, int threads = 2)
 
 TEST_CASE("a product over tiles is rounded once, in every format") {
     for (int flags = 0; flags < 8; ++flags) {
-        for (const auto& s : {std::array{1, 1, 1}, {7, 5, 3}, {33, 385, 129}, {513, 191, 31}, {65, 40, 1030}}) {
+        for (const auto& s :
+             {std::array{1, 1, 1}, {7, 5, 3}, {33, 385, 129}, {513, 191, 31}, {65, 40, 1030}}) {
             CHECK(worst<fp16>(s[0], s[1], s[2], flags) <= 0.501);
             CHECK(worst<bf16>(s[0], s[1], s[2], flags) <= 0.501);
             CHECK(worst<float>(s[0], s[1], s[2], flags) <= 0.501);
@@ -97,15 +99,18 @@ TEST_CASE("tf32: 1.0001 is 1 as an operand, the sum stays fp32") {
 TEST_CASE("the same bits on 1, 2 and 3 threads") {
     const int m = 600, n = 801, k = 520;
     const auto a = numbers<bf16>(std::size_t(m * k), 1), b = numbers<bf16>(std::size_t(n * k), 2);
-    const auto af = numbers<float>(std::size_t(m * k), 1), bf = numbers<float>(std::size_t(n * k), 2);
+    const auto af = numbers<float>(std::size_t(m * k), 1),
+               bf = numbers<float>(std::size_t(n * k), 2);
     std::vector<bf16> first;
     std::vector<float> first_f;
     for (const int threads : {1, 2, 3}) {
         machine cpu(threads);
         std::vector<bf16> c(std::size_t(m * n));
         std::vector<float> cf(std::size_t(m * n));
-        matmul<bf16>(cpu.on, c.data(), m, n, k, {a.data(), std::size_t(k)}, {b.data(), std::size_t(k), true});
-        matmul<float>(cpu.on, cf.data(), m, n, k, {af.data(), std::size_t(k)}, {bf.data(), std::size_t(k), true});
+        matmul<bf16>(cpu.on, c.data(), m, n, k, {a.data(), std::size_t(k)},
+                     {b.data(), std::size_t(k), true});
+        matmul<float>(cpu.on, cf.data(), m, n, k, {af.data(), std::size_t(k)},
+                      {bf.data(), std::size_t(k), true});
         if (threads == 1) first = c, first_f = cf;
         CHECK(checks::same_bits(c, first));
         CHECK(checks::same_bits(cf, first_f));

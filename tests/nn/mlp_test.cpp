@@ -11,11 +11,13 @@ using namespace mpt;
 namespace {
 struct fixture {
     explicit fixture(std::vector<int> widths, int rows)
-        : pool(2), ops(pool, mem, std::size_t(16) << 20), model(widths, ops), strategy(ops, model.map),
-          acts(mem, widths, rows), weights(model.map.size()), grads(model.map.size()) {
+        : pool(2), ops(pool, mem, std::size_t(16) << 20), model(widths, ops),
+          strategy(model.map), acts(mem, widths, rows), weights(model.map.size()),
+          grads(model.map.size()) {
         std::vector<float> values(weights.size());
         initial_values(model.map, 3, 0, values);
-        for (std::size_t i = 0; i < values.size(); ++i) weights[i] = values[i] + 0.1 * std::sin(double(i));
+        for (std::size_t i = 0; i < values.size(); ++i)
+            weights[i] = values[i] + 0.1 * std::sin(double(i));
         features = checks::numbers(acts.x[0].size(), 4);
         targets = checks::tokens(std::size_t(rows), 2, widths.back());
         if (rows > 2) targets[1] = ignored_target;
@@ -36,11 +38,13 @@ struct fixture {
 } // namespace
 
 TEST_CASE("every gradient equals a finite difference, in fp64") {
-    for (const std::vector<int>& widths : {std::vector<int>{3, 2}, {1, 1, 2}, {7, 13, 5}, {4, 8, 8, 3}}) {
+    for (const std::vector<int>& widths :
+         {std::vector<int>{3, 2}, {1, 1, 2}, {7, 13, 5}, {4, 8, 8, 3}}) {
         fixture f(widths, 7);
         f.loss();
         gradients<double> g{checks::span(f.grads), {}};
-        f.model.backward(f.strategy, checks::span(f.weights), checks::span(f.targets), f.acts, 1, g);
+        f.model.backward(f.strategy, checks::span(f.weights), checks::span(f.targets), f.acts, 1,
+                         g);
         const std::vector<double> computed = f.grads;
         CHECK(checks::gradient_error(f.weights, computed, [&] { return f.loss(); }) <
               checks::gradient_tolerance);

@@ -33,15 +33,17 @@ reference multiply(int m, int n, int k, matrix<W> a, matrix<W> b) {
 template <class W, class Product>
 double worst_over_bound(Product product) {
     double worst = 0;
-    const int shapes[][3] = {{1, 1, 1},    {1, 7, 3},      {5, 1, 1},   {13, 17, 19}, {12, 32, 256},
-                             {97, 33, 257}, {96, 512, 256}, {101, 515, 300}, {3, 2, 0}};
+    const int shapes[][3] = {{1, 1, 1},      {1, 7, 3},       {5, 1, 1},
+                             {13, 17, 19},   {12, 32, 256},   {97, 33, 257},
+                             {96, 512, 256}, {101, 515, 300}, {3, 2, 0}};
     for (const auto& s : shapes)
         for (int flags = 0; flags < 8; ++flags) {
             const int m = s[0], n = s[1], k = s[2];
             const bool ta = flags & 1, tb = flags & 2, add = flags & 4;
             const std::size_t gap = 3; // rows lie further apart than they are long
             const std::size_t a_stride = std::size_t(ta ? m : k) + gap;
-            const std::size_t b_stride = std::size_t(tb ? k : n) + gap, c_stride = std::size_t(n) + 2;
+            const std::size_t b_stride = std::size_t(tb ? k : n) + gap,
+                              c_stride = std::size_t(n) + 2;
             const auto a_data = numbers<W>(a_stride * std::size_t(std::max(m, k) + 1), 1);
             const auto b_data = numbers<W>(b_stride * std::size_t(std::max(n, k) + 1), 2);
             const matrix<W> a{a_data.data(), a_stride, ta}, b{b_data.data(), b_stride, tb};
@@ -76,9 +78,12 @@ TEST_CASE("a product is right for every shape, flag and stride, to the bound of 
 }
 
 TEST_CASE("sabotage: a product that forgets its last k, or adds where it should not, is caught") {
-    const auto short_sum = [](int m, int n, int k, auto a, auto b, float* c, std::size_t stride, bool add,
-                              float* room) { product(m, n, std::max(k - 1, 0), a, b, c, stride, add, room); };
-    const auto always_adds = [](int m, int n, int k, auto a, auto b, float* c, std::size_t stride, bool,
+    const auto short_sum = [](int m, int n, int k, auto a, auto b, float* c, std::size_t stride,
+                              bool add, float* room) {
+        product(m, n, std::max(k - 1, 0), a, b, c, stride, add, room);
+    };
+    const auto always_adds = [](int m, int n, int k, auto a, auto b, float* c, std::size_t stride,
+                                bool,
                                 float* room) { product(m, n, k, a, b, c, stride, true, room); };
     CHECK(worst_over_bound<float>(short_sum) > 100);
     CHECK(worst_over_bound<float>(always_adds) > 100);
