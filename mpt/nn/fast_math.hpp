@@ -20,8 +20,8 @@
 
 namespace mpt {
 
-/// condition ? a : b by a mask. Of a ternary, g++ makes branches again, one copy of all that follows
-/// for each side, and in a vectorised loop it runs every copy.
+/// condition ? a : b by a mask. Of a ternary g++ makes branches again, with a copy of all that
+/// follows for each side, and a vectorised loop then runs every copy.
 inline float select(bool condition, float a, float b) {
     const std::uint32_t mask = 0u - std::uint32_t(condition);
     return std::bit_cast<float>((std::bit_cast<std::uint32_t>(a) & mask) |
