@@ -12,7 +12,8 @@ command -v "$compiler" >/dev/null || { echo "skipped: $compiler is not installed
 rm -rf "$work"
 mkdir -p "$work"
 cd "$work"
-flags="-ffp-contract=off -Wall -Wextra -Wpedantic -Werror -I$root"
+ln -s "$root" tree  # a path without blanks
+flags='-ffp-contract=off -Wall -Wextra -Wpedantic -Werror -Itree'
 (cd "$root" && find mpt -name '*.hpp' | sort) >list.txt
 
 # Alone: warnings are errors; numeric/ and its base also as C++17; product.hpp also with a BLAS.
