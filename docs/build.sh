@@ -4,6 +4,10 @@
 set -eu
 case $1 in /*) out=$1 ;; *) out=$PWD/$1 ;; esac
 cd "$(dirname "$0")/.."
+case $PWD in *' '*)
+    echo "docs: Doxygen loses the links between pages below a folder with blanks in its name: $PWD"
+    exit 1 ;;
+esac
 mkdir -p "$out"
 MPT_DOCS_OUT=$out
 MPT_VERSION=$(sed -n 's/.*version\[\] *= *"\([0-9.]*\)".*/\1/p' mpt/base/version.hpp)

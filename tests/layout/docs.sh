@@ -8,6 +8,7 @@ set -eu
 work=$1/$2
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
+case $root$work in *' '*) echo 'skipped: Doxygen wants a folder without blanks'; exit 77 ;; esac
 command -v doxygen >/dev/null || { echo 'skipped: doxygen is not installed'; exit 77; }
 rm -rf "$work"
 mkdir -p "$work"
