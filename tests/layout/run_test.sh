@@ -7,7 +7,7 @@
 set -eu
 
 cases='help unknown-command no-command launcher launcher-off slurm-alone built-program start-builds
- second-start build-fails no-compiler no-sudo apt apt-fails moved-folder stdout chapter-list chapter-names
+ second-start build-fails compile-fails no-compiler no-sudo apt apt-fails moved-folder stdout chapter-list chapter-names
  chapter-unknown sample doctor doctor-bare copy-where copy-what copy-unknown copy-option copy-value
  copy-namespace copy-clash copy-again copy-nowhere copy-anywhere copy-short copy-closure copy-licence
  copy-macros'
@@ -37,7 +37,7 @@ case \$1 in
     --build) while [ \"\$1\" != --target ]; do shift; done; shift
         $program; for t in \"\$@\"; do cp \"\$MPT_BUILD/bin/made\" \"\$MPT_BUILD/bin/\$t\"; done ;;
 esac"
-tool ninja 'case " $* " in *" -n "*) for t; do :; done; [ -e "$MPT_BUILD/bin/$t" ] && echo "ninja: no work to do." ;; esac'
+tool ninja :
 tool apt-get "echo \"apt-get \$*\" >>'$work/called'"
 tool sudo "exit 1"
 export PATH="$work/bin:$PATH" MPT_BUILD="$work/build" MPT_APT=0
@@ -95,10 +95,14 @@ case $2 in
         called 'target train$' || fail 'train must build train and nothing else' ;;
     second-start)
         try "$run" train; rm "$work/called"; try "$run" train; wants 0
-        [ ! -e "$work/called" ] || fail 'the second start called something'; [ -z "$err" ] || fail 'nothing to say' ;;
+        called 'cmake -S' && fail 'configured again'; called apt-get && fail 'asked apt'
+        [ -z "$err" ] || fail 'nothing to say' ;;
     build-fails)
         tool cmake 'case $1 in -S) echo "CMake Error: no luck"; exit 1 ;; esac'
         try "$run" train; wants 1 'no luck'; wants 1 'configure.log'; silent ;;
+    compile-fails)
+        tool cmake 'case $1 in -S) : >"$MPT_BUILD/build.ninja" ;; --build) echo "x.cpp:1: error: no"; exit 1 ;; esac'
+        try "$run" train; wants 1 'x.cpp:1: error: no'; wants 1 'the build of train failed'; silent ;;
     no-compiler)
         few_tools; try env PATH="$few" "$run" train; wants 3 'sudo apt-get install g++ cmake ninja-build'
         wants 3 'there is no C++ compiler'; silent ;;
@@ -116,7 +120,7 @@ case $2 in
         tool apt-get "echo \"apt-get \$*\" >>'$work/called'; case \$1 in install) : >\"\$MPT_BUILD.blas\" ;; esac"
         try env MPT_APT=1 "$run" train; wants 0 'installing (apt): libopenblas-dev'
         [ "$(grep -c 'apt-get .*install' "$work/called")" = 1 ] || fail 'one package, one call'
-        rm "$work/called"; try env MPT_APT=1 "$run" train; wants 0; [ ! -e "$work/called" ] || fail 'again' ;;
+        rm "$work/called"; try env MPT_APT=1 "$run" train; wants 0; called apt-get && fail 'again'; : ;;
     apt-fails)  # goes on, and does not ask apt again at every start
         sed 's/has_cblas  *||/false ||/' "$run" >"$run.new"; mv "$run.new" "$run"; chmod +x "$run"
         tool id 'echo 0'
