@@ -3,7 +3,8 @@
 # docs/filter.sh FILE: what Doxygen reads instead of FILE. One line in, one line out.
 #   headers   the card's words Idea, Formula, Costs, Breaks, Source, See become paragraphs; without
 #             this Doxygen would join them. Formula, and lines that are set in by 4, keep their shape.
-#   Markdown  $x$ and ```math blocks become formulas; links to sources become links to their pages.
+#   Markdown  $x$ and ```math blocks become formulas; links to sources become links to their pages;
+#             bold `code`, which Doxygen 1.9 shows with its asterisks, becomes bold.
 export LC_ALL=C
 case $1 in
 *.hpp|*.cuh)
@@ -67,6 +68,9 @@ case $1 in
     awk '
         BEGIN { d = sprintf("%c", 36) }
         function inline(text,   out, n, part, i, t) {
+            while (match(text, /\*\*[^* ][^*]*`[^*]*\*\*/) || match(text, /\*\*`[^*]*\*\*/))  # bold `code`
+                text = substr(text, 1, RSTART - 1) "<b>" substr(text, RSTART + 2, RLENGTH - 4) "</b>" \
+                       substr(text, RSTART + RLENGTH)
             n = split(text, part, "`")
             out = ""
             for (i = 1; i <= n; i++) {

@@ -25,7 +25,7 @@ printf '# Title\n\nSee [the page](docs/page.md), and [the step](chapters/01_step
 cat >docs/page.md <<'END'
 # A page
 
-The seed is $S / n$, a price is 5$ or `$HOME`.
+**`seed` and more** is $S / n$, a price is 5$ or `$HOME`.
 
 ```math
 y = x^2
@@ -55,7 +55,7 @@ case $2 in
              has error_8hpp.html '&lt;b&gt;'
              has error_8hpp.html 'y = x * &lt;T&gt; @ 2</div>'
              has error_8hpp.html 'z = y ' ;;
-    formula) has md_docs_page.html '\(S / n\)'; has md_docs_page.html 'y = x^2'; has md_docs_page.html 'formulaDsp'; has md_docs_page.html '5$ or <code>$HOME</code>'
+    formula) has md_docs_page.html '\(S / n\)'; has md_docs_page.html 'y = x^2'; has md_docs_page.html 'formulaDsp'; has md_docs_page.html '<b><code>seed</code> and more</b>'; has md_docs_page.html '5$ or <code>$HOME</code>'
              has md_docs_page.html 'mathjax/MathJax.js' ;;
     snippet) has md_docs_page.html '</a> = 7;'; has index.html 'href="md_docs_page.html"'; has index.html '01__step_8cpp' ;;
 esac
