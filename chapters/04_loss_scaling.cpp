@@ -160,8 +160,8 @@ int loss_scaling(const options& o) {
 int main(int argc, char** argv) {
     options o;
     arguments args(argc, argv, "04_loss_scaling",
-                   "Loss scaling: a small GPT in fp16, without and with it, and what becomes of the "
-                   "gradients at each scale.");
+                   "Loss scaling: a small GPT in fp16, without and with it, and what becomes of "
+                   "its gradients at each scale.");
     args.add("--steps", o.steps, "training steps, twice", 20);
     args.add("--scale", o.scale, "fix the second run's scale; 0: dynamic", 0);
     args.add("--sabotage", o.sabotage, "break it", {"none", "clip-before-unscale", "no-skip"});
