@@ -3,7 +3,7 @@
 //
 // broken: --steps 60 --scale 1 => [FAILS] at the scale found fewer than 1 in 200 are zeroed
 // broken: --steps 60 --scale 1e9 => 10 steps in a row skipped at the fixed scale 1e+09
-// broken: --steps 60 --sabotage clip-before-unscale => [FAILS] every step's gradient had its own length
+// broken: --steps 60 --sabotage clip-before-unscale => [FAILS] every step's gradient had its own
 // broken: --steps 60 --sabotage no-skip => step 2: loss is NaN
 // with: --scale 65536 => [holds] at the scale found fewer than 1 in 200 are zeroed
 #include "common/args.hpp"     // arguments: the flags
