@@ -36,6 +36,7 @@ std::size_t bytes_of(const std::string& text) {
 }
 
 void add_options(CLI::App& app, options& o) {
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app.add_option(
            "--precision", o.precision,
            "weights and activations: fp32, tf32 (fp32, products of rounded operands), fp16, bf16")

@@ -160,6 +160,15 @@ private:
         points.emplace_back(step, loss);
     }
 
+    // At most about a thousand points, more than a picture shows.
+    static std::vector<std::pair<double, double>>
+    thinned(const std::vector<std::pair<double, double>>& points) {
+        const std::size_t stride = points.size() / 1000 + 1;
+        std::vector<std::pair<double, double>> few;
+        for (std::size_t i = 0; i < points.size(); i += stride) few.push_back(points[i]);
+        return few;
+    }
+
     void draw() const {
         std::vector<std::pair<double, double>> smooth; // mean with a memory of about 20 steps
         double mean = 0, weight = 0;
@@ -172,8 +181,8 @@ private:
         plot p{"Loss of " + o_.out + ", " + o_.precision,
                "step",
                "nats a token",
-               {{"training", losses_, curve::faint},
-                {"training, smoothed", smooth, curve::line},
+               {{"training", thinned(losses_), curve::faint},
+                {"training, smoothed", thinned(smooth), curve::line},
                 {"validation", held_out_, curve::dots},
                 {"bigram entropy", {{0, bigram_}}, curve::level}}};
         mpt::check(p.save(o_.out + "/loss.svg"), o_.out,

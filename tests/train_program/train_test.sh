@@ -151,7 +151,8 @@ metrics)
     done
     ;;
 interrupt)
-    tiny --steps 1000000 --out run >out.txt 2>err.txt & pid=$!
+    "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --batch 4 --steps 100000 \
+        --out run >out.txt 2>err.txt & pid=$!
     n=0; until [ -s run/metrics.jsonl ]; do n=$((n + 1)); [ $n -lt 300 ] || fail 'it does not begin'; sleep 0.1; done
     kill -INT $pid; wait $pid; status=$?
     [ $status = 130 ] || fail "status $status after Ctrl-C, wanted 130: $(cat err.txt)"; ok
@@ -187,8 +188,8 @@ memory)
     # VmHWM at most 1.10 x the ledger's peak + 64 MiB, on a run whose buffers dwarf the program.
     for precision in fp32 fp16; do
         rm -rf run
-        "$train" --data "$corpus" --precision $precision --layers 4 --channels 256 --heads 4 --context 128 \
-            --batch 16 --steps 2 --sample-tokens 0 --out run >out.txt 2>err.txt & pid=$!
+        "$train" --data "$corpus" --precision $precision --layers 4 --channels 256 --heads 4 --context 64 \
+            --batch 32 --steps 1 --sample-tokens 0 --out run >out.txt 2>err.txt & pid=$!
         peak=0
         while kill -0 $pid 2>/dev/null; do
             now=$(sed -n 's/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p' /proc/$pid/status 2>/dev/null)
