@@ -33,7 +33,7 @@ inline constexpr std::size_t layernorm_parts = 32;
 /// Elements of wide_t<T> of scratch a worker needs.
 template <class T>
 constexpr std::size_t layernorm_scratch(layernorm_shape s) {
-    // dgamma and dbeta of the parts of the rows; x, dy, gamma, beta, result
+    // dgamma and dbeta of the parts of the rows; x, dy, gamma, result, dx before (forward: less)
     return (layernorm_parts * 2 + 5) * std::size_t(s.channels);
 }
 
@@ -51,17 +51,24 @@ wide_t<T>* written(T* place, wide_t<T>* room) {
         return room;
 }
 
+// Rows at a time. What follows a sum waits for its last step; four sums keep the CPU busy.
+inline constexpr std::size_t layernorm_group = 4;
+
 template <class W>
-inline void layernorm_row(W* MPT_RESTRICT y, W& mean_out, W& rstd_out, const W* MPT_RESTRICT x,
-                          const W* MPT_RESTRICT gamma, const W* MPT_RESTRICT beta, std::size_t n) {
-    const W mean = row_sum<W>(n, [x](std::size_t i) { return x[i]; }) / W(n);
+inline W row_mean(const W* x, std::size_t n) {
+    return row_sum<W>(n, [x](std::size_t i) { return x[i]; }) / W(n);
+}
+template <class W>
+inline W row_rstd(const W* x, W mean, std::size_t n) {
     const W square = row_sum<W>(n, [x, mean](std::size_t i) {
         return (x[i] - mean) * (x[i] - mean);
     });
-    const W rstd = W(1) / std::sqrt(square / W(n) + W(layernorm_epsilon));
+    return W(1) / std::sqrt(square / W(n) + W(layernorm_epsilon));
+}
+template <class W>
+inline void layernorm_row(W* MPT_RESTRICT y, const W* MPT_RESTRICT x, W mean, W rstd,
+                          const W* MPT_RESTRICT gamma, const W* MPT_RESTRICT beta, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
-    mean_out = mean;
-    rstd_out = rstd;
 }
 
 /// y (rows,C), mean (rows), rstd (rows) of x (rows,C); gamma, beta (C). y is not x.
@@ -82,11 +89,21 @@ void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> m
         W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s));
         const W* g = widen(gamma.data(), n, room);
         const W* b = widen(beta.data(), n, room + n);
-        for (std::size_t r = begin; r < end; ++r) {
-            const W* in = widen(x.data() + r * n, n, room + 3 * n);
-            W* const out = written<T>(y.data() + r * n, room + 2 * n);
-            layernorm_row(out, mean.data()[r], rstd.data()[r], in, g, b, n);
-            narrow(out, y.data() + r * n, n);
+        for (std::size_t r0 = begin; r0 < end; r0 += layernorm_group) {
+            const std::size_t group = std::min(layernorm_group, end - r0);
+            const W* in[layernorm_group];
+            W* const m = mean.data() + r0;
+            W* const scale = rstd.data() + r0;
+            for (std::size_t k = 0; k < group; ++k)
+                in[k] = widen(x.data() + (r0 + k) * n, n, room + (3 + k) * n);
+            for (std::size_t k = 0; k < group; ++k) m[k] = row_mean(in[k], n);
+            for (std::size_t k = 0; k < group; ++k) scale[k] = row_rstd(in[k], m[k], n);
+            for (std::size_t k = 0; k < group; ++k) {
+                T* const place = y.data() + (r0 + k) * n;
+                W* const out = written<T>(place, room + 2 * n);
+                layernorm_row(out, in[k], m[k], scale[k], g, b, n);
+                narrow(out, place, n);
+            }
         }
     });
 }
