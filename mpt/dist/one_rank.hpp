@@ -8,7 +8,7 @@
 ///          left is the window: a unit's gradient of each micro-batch is added to the fp32 sum.
 /// Costs    memory: none.  compute: a window of M micro-batches adds M times, a window of one never
 /// Breaks   ready() twice for one unit and micro-batch: it is counted twice
-/// See      nn/strategy.hpp, tests/dist/one_rank_test.cpp, tests/dist/strict_one_rank.hpp
+/// See      nn/strategy.hpp, tests/dist/one_rank_test.cpp, tests/dist/hiding_rank.hpp
 #pragma once
 #include "mpt/nn/cpu.hpp"           // cpu
 #include "mpt/nn/params.hpp"        // layout, pieces

@@ -72,7 +72,8 @@ struct model {
     long t = 0;
     explicit model(std::size_t n) : p(n), m(n), v(n) {}
     template <class G>
-    void step(const adamw& o, const layout& map, const std::vector<G>& g, double factor, double lr) {
+    void step(const adamw& o, const layout& map, const std::vector<G>& g, double factor,
+              double lr) {
         ++t;
         for (const tensor_info& tensor : map.tensors)
             for (std::size_t i = tensor.begin; i < tensor.begin + tensor.size; ++i) {
@@ -175,7 +176,8 @@ TEST_CASE_TEMPLATE("weights are the master rounded, in the same pass", T, fp16, 
     learner<T> l(mixed(20011));
     l.step(rig::numbers<T>(3, l.map.size(), 1), 1, 0.1);
     std::size_t wrong = 0;
-    for (std::size_t i = 0; i < l.weights.size(); ++i) wrong += l.weights[i].bits != T(l.master[i]).bits;
+    for (std::size_t i = 0; i < l.weights.size(); ++i)
+        wrong += l.weights[i].bits != T(l.master[i]).bits;
     CHECK(wrong == 0);
 }
 
@@ -186,8 +188,8 @@ TEST_CASE("fp32 weights beside a master of their own are the same as without one
     own.step(g, 0.5, 1e-2);
     adamw_state<float> s = beside.own();
     s.master = rig::by_unit<float>(beside.map, master.data());
-    beside.opt.step(beside.machine.on, beside.map, s, rig::by_unit<const float>(beside.map, g.data()),
-                    0.5, 1e-2);
+    beside.opt.step(beside.machine.on, beside.map, s,
+                    rig::by_unit<const float>(beside.map, g.data()), 0.5, 1e-2);
     CHECK(rig::same_bits(own.weights, beside.weights));
     CHECK(rig::same_bits(own.weights, master));
 }

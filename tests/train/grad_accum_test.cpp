@@ -129,7 +129,8 @@ TEST_CASE("4096 ones make 4096, which 16 bits cannot count to") {
 
 TEST_CASE("any split of a batch into micro-batches has the gradient of the whole") {
     const window_result whole = run<double>(split({21}));
-    for (const auto& sizes : {std::vector<std::size_t>{7, 7, 7}, {1, 20}, {6, 1, 14}, {3, 4, 5, 9}}) {
+    using sizes_of_parts = std::vector<std::size_t>;
+    for (const auto& sizes : {sizes_of_parts{7, 7, 7}, {1, 20}, {6, 1, 14}, {3, 4, 5, 9}}) {
         const window_result r = run<float>(split(sizes));
         CHECK(r.loss == doctest::Approx(whole.loss).epsilon(1e-6));
         CHECK(difference(r, whole) < 1e-6);
@@ -171,7 +172,8 @@ TEST_CASE("a window of 3 micro-batches where 4 are usual counts its own tokens")
         return sum[0];
     };
     CHECK(total(loss_scale::fixed(1).seed(3 * 5)) == doctest::Approx(1.0).epsilon(1e-6));
-    CHECK(total(loss_scale::fixed(1).seed(4 * 5)) == doctest::Approx(0.75).epsilon(1e-6)); // sabotage
+    // sabotage: the usual count
+    CHECK(total(loss_scale::fixed(1).seed(4 * 5)) == doctest::Approx(0.75).epsilon(1e-6));
 }
 
 TEST_CASE("a micro-batch without a target adds nothing, and no NaN") {

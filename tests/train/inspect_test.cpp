@@ -44,8 +44,8 @@ const std::vector<std::size_t> sizes{0,   1,   2,     31,    32,    33,    255, 
 
 } // namespace
 
-TEST_CASE_TEMPLATE("squares are those of fp64 within the bound that the card states", G, float, fp16,
-                   bf16, double) {
+TEST_CASE_TEMPLATE("squares are those of fp64 within the bound that the card states", G, float,
+                   fp16, bf16, double) {
     for (const std::size_t n : sizes) {
         const std::vector<G> x = rig::numbers<G>(3, n, 10);
         const health h = look_at(x);
@@ -139,8 +139,8 @@ TEST_CASE("sabotage: the test by a sum of fp32 squares takes finite gradients fo
     CHECK(look_at(x).finite);
 }
 
-TEST_CASE_TEMPLATE("the same bits for any number of threads, and nothing is written", G, float, fp16,
-                   bf16, double) {
+TEST_CASE_TEMPLATE("the same bits for any number of threads, and nothing is written", G, float,
+                   fp16, bf16, double) {
     const std::vector<G> x = rig::numbers<G>(8, 200003, 3), copy = x;
     const health one = look_at(x, 1);
     for (const int threads : {2, 3, 8}) CHECK(look_at(x, threads).squares == one.squares);

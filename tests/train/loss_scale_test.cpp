@@ -62,7 +62,9 @@ struct grad_scaler {
 
 } // namespace
 
-TEST_CASE("scale and tracker follow GradScaler's trace") { CHECK(trace(start(1024, 3)) == expected); }
+TEST_CASE("scale and tracker follow GradScaler's trace") {
+    CHECK(trace(start(1024, 3)) == expected);
+}
 
 TEST_CASE("sabotage: a tracker that survives an overflow, or an interval off by one, is noticed") {
     int kept = 0;
@@ -98,9 +100,9 @@ TEST_CASE("at the floor one more overflow is an error: 4 -> 2, 1, error, error")
     CHECK(s.value == 2);
     CHECK_FALSE(s.update(false));
     CHECK(s.value == 1);
+    const char* found = "3 of 9 gradients not finite, first in h.0.ln_1.bias";
     for (int again = 0; again < 2; ++again) {
-        const std::string line =
-            refusal([&] { s.update(false, "3 of 9 gradients not finite, first in h.0.ln_1.bias"); });
+        const std::string line = refusal([&] { s.update(false, found); });
         CHECK(says(line, "first in h.0.ln_1.bias"));
         CHECK(says(line, "smallest scale 1"));
         CHECK(s.value == 1);

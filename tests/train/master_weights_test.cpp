@@ -30,7 +30,7 @@ std::size_t bytes_a_parameter() { // of all that is held between two steps, by t
     const layout map = three_units();
     const std::size_t n = map.size();
     memory mem;
-    const buffer<T> weights(mem, kind::weights, n, "weights"), grads(mem, kind::grads, n, "gradients");
+    const buffer<T> weights(mem, kind::weights, n, "weights"), grads(mem, kind::grads, n, "grads");
     const buffer<wide_t<T>> master(mem, kind::master, master_size<T>(n), "master"),
         m(mem, kind::moments, n, "m"), v(mem, kind::moments, n, "v");
     CHECK(mem.books.now(kind::moments) == adamw::moment_bytes<T>(n));
@@ -98,7 +98,8 @@ TEST_CASE("fp32 weights are their own master, and a cast between the two touches
     const std::vector<float> before = weights;
     const pieces<float> mine = rig::by_unit<float>(map, weights.data());
     const pieces<float> master = master_of<float>({}, mine);
-    for (std::size_t p = 0; p < mine.size(); ++p) CHECK(master[p].data.data() == mine[p].data.data());
+    for (std::size_t p = 0; p < mine.size(); ++p)
+        CHECK(master[p].data.data() == mine[p].data.data());
     cast(m.on, master, mine);
     CHECK(rig::same_bits(weights, before));
     std::vector<float> own(map.size());

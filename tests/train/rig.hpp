@@ -26,7 +26,8 @@ struct machine {
 
 /// Element i of stream `stream`, in (-1, 1), the same everywhere.
 inline float number(std::uint32_t stream, std::size_t i) {
-    const mpt::philox4 x = mpt::philox({{std::uint32_t(i), std::uint32_t(i >> 32), stream, 0}}, 7, 9);
+    const mpt::philox4 counter{{std::uint32_t(i), std::uint32_t(i >> 32), stream, 0}};
+    const mpt::philox4 x = mpt::philox(counter, 7, 9);
     return 2 * mpt::uniform01(x.x[0]) - 1;
 }
 

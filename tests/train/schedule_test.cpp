@@ -13,8 +13,8 @@ using rig::refusal;
 using rig::says;
 
 // Rates of the applied steps, when those attempts are skipped whose number is in `overflow`.
-static std::vector<double> rates(const schedule& lr, int attempts, const std::vector<bool>& overflow,
-                                 bool count_attempts) {
+static std::vector<double> rates(const schedule& lr, int attempts,
+                                 const std::vector<bool>& overflow, bool count_attempts) {
     loss_scale scale;
     std::vector<double> seen;
     long applied = 0;
