@@ -92,7 +92,7 @@ struct model {
 // relative error put into the rate of the one but not of the other.
 template <class T>
 double distance(double lr_off) {
-    learner<T> l(mixed());
+    learner<T> l(mixed(100));
     l.opt.weight_decay = 0.1;
     model q(l.map.size());
     for (std::size_t i = 0; i < q.p.size(); ++i) q.p[i] = double(l.p(i));
