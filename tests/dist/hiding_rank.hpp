@@ -2,8 +2,8 @@
 /// @file hiding_rank.hpp
 /// One rank that hides what is not held, as ZeRO-3 does: weights, and gradients not yet written.
 ///
-/// Idea     Weights are handed out as copies, each time elsewhere, and poisoned on release; gradients
-///          are collected in places that hold NaN until written. So a model that reads weights it
+/// Idea     Weights are handed out as copies, each time elsewhere, and poisoned on release;
+///          gradients are collected in places that hold NaN until written. So a model that reads weights it
 ///          has not acquired or has given back, writes weights, or leaves a gradient unwritten
 ///          computes NaN or is refused, though on one rank nothing would show. With a model that
 ///          keeps the protocol every bit is that of one_rank, windows included.
@@ -40,7 +40,7 @@ public:
     device_span<const T> hidden() const { return {nothing_.data(), nothing_.size()}; }
 
     device_span<const T> acquire(device_span<const T> weights, int unit) override {
-        check(weights.size() == map_.size(), "hiding rank: acquire of ", name(unit), " with ",
+        check(weights.size() == map_.size(), "hidden: acquire of ", name(unit), " with ",
               weights.size(), " of ", map_.size(), " weights");
         state& u = unit_[std::size_t(unit)];
         if (u.held++ == 0) { // gathered anew, into other memory than last time
@@ -53,8 +53,8 @@ public:
 
     void release(int unit) override {
         state& u = unit_[std::size_t(unit)];
-        check(u.held > 0, "hiding rank: release of ", name(unit), ", which is not acquired");
-        check(same(room(u), real(unit)), "hiding rank: the weights of ", name(unit), " were written to");
+        check(u.held > 0, "hidden: release of ", name(unit), ", which is not acquired");
+        check(same(room(u), real(unit)), "hidden: the weights of ", name(unit), " were written to");
         if (--u.held == 0) poison(room(u));
     }
 
@@ -66,8 +66,8 @@ public:
 
     void ready(gradients<T>& grads, int unit, int micro) override {
         state& u = unit_[std::size_t(unit)];
-        check(u.collected, "hiding rank: ready of ", name(unit), " without collect");
-        check(micro == u.done, "hiding rank: ready of ", name(unit), " for micro-batch ", micro,
+        check(u.collected, "hidden: ready of ", name(unit), " without collect");
+        check(micro == u.done, "hidden: ready of ", name(unit), " for micro-batch ", micro,
               ", wanted ", u.done, ": once each, in order");
         const device_span<T> to = one_rank<T>::collect(grads, unit);
         if (!to.empty()) std::memcpy(to.data(), u.grads.data(), to.bytes());
@@ -80,8 +80,8 @@ public:
     owned_gradients<T> finish(gradients<T>& grads) override {
         for (std::size_t i = 0; i < unit_.size(); ++i) {
             const state& u = unit_[i];
-            check(u.held == 0, "hiding rank: ", name(int(i)), " is still acquired at a window's end");
-            check(u.done > 0 && u.done == unit_[0].done && !u.collected, "hiding rank: ", name(int(i)),
+            check(u.held == 0, "hidden: ", name(int(i)), " is still acquired at a window's end");
+            check(u.done > 0 && u.done == unit_[0].done && !u.collected, "hidden: ", name(int(i)),
                   " was ready ", u.done, " times in a window, ", name(0), " ", unit_[0].done);
         }
         for (state& u : unit_) u.done = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One rank that is as strict as many: a unit's weights exist from acquire to release, elsewhere they
+// One rank as strict as many: a unit's weights exist from acquire to release, elsewhere they
 // are NaN; acquire twice, release without acquire, a gradient reported twice or never are errors. A
 // model that is right here is right under ZeRO-3.
 #pragma once
