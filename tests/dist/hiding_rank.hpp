@@ -3,10 +3,10 @@
 /// One rank that hides what is not held, as ZeRO-3 does: weights, and gradients not yet written.
 ///
 /// Idea     Weights are handed out as copies, each time elsewhere, and poisoned on release;
-///          gradients are collected in places that hold NaN until written. So a model that reads weights it
-///          has not acquired or has given back, writes weights, or leaves a gradient unwritten
-///          computes NaN or is refused, though on one rank nothing would show. With a model that
-///          keeps the protocol every bit is that of one_rank, windows included.
+///          gradients are collected in places that hold NaN until written. So a model that reads
+///          weights it has not acquired or has given back, writes weights, or leaves a gradient
+///          unwritten computes NaN or is refused, though on one rank nothing would show. With a
+///          model that keeps the protocol every bit is that of one_rank, windows included.
 /// Breaks   the weights passed to the model are not looked at: pass hidden(), which is all NaN
 /// See      strict_one_rank.hpp (the order of the calls alone)
 #pragma once
