@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file product.hpp
-/// C = A B on one thread: CBLAS where found, else a blocked loop.          tier 4, needs: std only
+/// C = A B on one thread: CBLAS where found, else a blocked loop.          tier 4, needs:
+/// base/qualifiers.hpp
 ///
 /// Idea     A product is done in blocks that fit the caches. The operands of a block are copied
 ///          into panels that the innermost loop reads from end to end, and that loop keeps a
@@ -11,6 +12,8 @@
 /// Source   Goto and van de Geijn 2008, Anatomy of High-Performance Matrix Multiplication
 /// See      matmul.hpp (threads, 16-bit operands), tests/nn/product_test.cpp
 #pragma once
+#include "mpt/base/qualifiers.hpp" // MPT_RESTRICT
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -83,9 +86,10 @@ inline constexpr int rows_block = 96, depth_block = 256, cols_block = 512;
 /// Elements of the two panels; their edges are filled up to whole tiles.
 inline constexpr std::size_t panels = std::size_t(rows_block + cols_block) * depth_block;
 
-// a: depth x tile_rows, b: depth x tile_cols, both packed; the tile of C goes to `out`.
+// a: depth x tile_rows, b: depth x tile_cols, both packed; the tile of C goes to `out`, its rows
+// `stride` apart, or is added to what is there.
 template <class W>
-inline void tile(int depth, const W* a, const W* b, W* out) {
+inline void tile(int depth, const W* a, const W* b, W* out, std::size_t stride, bool add) {
     constexpr int lanes = vector_bytes / int(sizeof(W));
     vec<W> sum[tile_rows][tile_vectors] = {};
     for (int p = 0; p < depth; ++p, a += tile_rows, b += tile_cols<W>) {
@@ -103,21 +107,30 @@ inline void tile(int depth, const W* a, const W* b, W* out) {
 #pragma GCC unroll 12
     for (int i = 0; i < tile_rows; ++i)
 #pragma GCC unroll 2
-        for (int j = 0; j < tile_vectors; ++j)
-            std::memcpy(out + i * tile_cols<W> + j * lanes, &sum[i][j], vector_bytes);
+        for (int j = 0; j < tile_vectors; ++j) {
+            W* const place = out + std::size_t(i) * stride + j * lanes;
+            vec<W> before;
+            if (add) {
+                std::memcpy(&before, place, vector_bytes);
+                sum[i][j] = before + sum[i][j];
+            }
+            std::memcpy(place, &sum[i][j], vector_bytes);
+        }
 }
 
 // Copy `count` rows (of A) or columns (of B) x `depth` into panels `width` wide, zeros at the edge.
 // `across` and `along` are the steps in memory from one row (column) and one k to the next.
-template <class W>
-inline void pack(W* to, const W* from, std::size_t across, std::size_t along, int count, int depth,
-                 int width) {
-    for (int first = 0; first < count; first += width) {
+template <class W, int width>
+inline void pack(W* MPT_RESTRICT to, const W* MPT_RESTRICT from, std::size_t across,
+                 std::size_t along, int count, int depth) {
+    for (int first = 0; first < count; first += width, to += std::size_t(width) * depth) {
         const int used = std::min(width, count - first);
         const W* corner = from + std::size_t(first) * across;
-        if (along == 1 && used == width) { // runs along k: read each run once
-            for (int i = 0; i < width; ++i)
-                for (int p = 0; p < depth; ++p) to[p * width + i] = corner[i * across + p];
+        if (used == width && across == 1) {
+            for (int p = 0; p < depth; ++p) std::copy_n(corner + p * along, width, to + p * width);
+        } else if (used == width && along == 1) {
+            for (int p = 0; p < depth; ++p)
+                for (int i = 0; i < width; ++i) to[p * width + i] = corner[i * across + p];
         } else {
             for (int p = 0; p < depth; ++p) {
                 const W* run = corner + p * along;
@@ -125,7 +138,6 @@ inline void pack(W* to, const W* from, std::size_t across, std::size_t along, in
                 for (int i = used; i < width; ++i) to[p * width + i] = W(0);
             }
         }
-        to += std::size_t(width) * depth;
     }
 }
 
@@ -144,18 +156,24 @@ void product(int m, int n, int k, matrix<W> a, matrix<W> b, W* c, std::size_t c_
         for (int k0 = 0; k0 < k; k0 += depth_block) {
             const int ks = std::min(depth_block, k - k0);
             const bool add = accumulate || k0 > 0;
-            pack(b_panel, b.at(k0, n0), b.transposed ? b.stride : 1, b.transposed ? 1 : b.stride,
-                 ns, ks, width);
+            pack<W, width>(b_panel, b.at(k0, n0), b.transposed ? b.stride : 1,
+                           b.transposed ? 1 : b.stride, ns, ks);
             for (int m0 = 0; m0 < m; m0 += rows_block) {
                 const int ms = std::min(rows_block, m - m0);
-                pack(a_panel, a.at(m0, k0), a.transposed ? 1 : a.stride,
-                     a.transposed ? a.stride : 1, ms, ks, tile_rows);
+                pack<W, tile_rows>(a_panel, a.at(m0, k0), a.transposed ? 1 : a.stride,
+                                   a.transposed ? a.stride : 1, ms, ks);
                 for (int j = 0; j < ns; j += width)
                     for (int i = 0; i < ms; i += tile_rows) {
-                        tile(ks, a_panel + std::size_t(i) * ks, b_panel + std::size_t(j) * ks,
-                             edge);
+                        const W* const left = a_panel + std::size_t(i) * ks;
+                        const W* const right = b_panel + std::size_t(j) * ks;
                         const int rows = std::min(tile_rows, ms - i),
                                   cols = std::min(width, ns - j);
+                        if (rows == tile_rows && cols == width) {
+                            tile(ks, left, right, c + std::size_t(m0 + i) * c_stride + n0 + j,
+                                 c_stride, add);
+                            continue;
+                        }
+                        tile(ks, left, right, edge, width, false);
                         for (int r = 0; r < rows; ++r) {
                             W* row = c + std::size_t(m0 + i + r) * c_stride + n0 + j;
                             const W* from = edge + r * width;
