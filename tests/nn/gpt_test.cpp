@@ -11,7 +11,7 @@ using checks::gradient_error;
 
 namespace {
 
-// checks.hpp bounds a difference's truncation for numbers of size 1. Embeddings here are of size 0.1,
+// checks.hpp bounds a difference's truncation for numbers of size 1. Embeddings here are of 0.1,
 // and layer norm's third derivative over its first goes with 1 / size^2: 100 times as much.
 constexpr double gradient_tolerance = 100 * checks::gradient_tolerance / 10;
 
