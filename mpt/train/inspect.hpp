@@ -82,9 +82,9 @@ template <class G>
 void add_squares(const G* x, doubles& sum) {
     floats eight[4] = {};
     for (std::size_t i = 0; i < stride; i += 32) {
-        // A page ahead, since the hardware looks ahead to the end of a page only.
+        // Two pages ahead, since the hardware looks ahead to the end of a page only.
         for (std::size_t line = 0; line < 32 * sizeof(G); line += 64)
-            __builtin_prefetch(reinterpret_cast<const char*>(x + i) + 4096 + line);
+            __builtin_prefetch(reinterpret_cast<const char*>(x + i) + 8192 + line);
         floats v[4];
         load(x + i, v);
         for (int k = 0; k < 4; ++k) eight[k] += v[k] * v[k];
@@ -103,12 +103,11 @@ double exact_squares(const G* x, std::size_t n) {
 template <class G>
 double fast_squares(const G* x, std::size_t n) {
     doubles s = {};
-    std::size_t i = 0;
-    for (; n - i >= stride; i += stride) add_squares(x + i, s);
-    if (i < n) {
-        G rest[stride] = {};
-        std::memcpy(rest, x + i, (n - i) * sizeof(G));
-        add_squares(rest, s);
+    G rest[stride] = {}; // what is left at the end, and zeros
+    for (std::size_t i = 0; i < n; i += stride) {
+        const bool whole = n - i >= stride;
+        if (!whole) std::memcpy(rest, x + i, (n - i) * sizeof(G));
+        add_squares(whole ? x + i : rest, s);
     }
     return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
