@@ -205,6 +205,25 @@ memory)
         [ "$peak" -ge $((ledger / 1024 * 9 / 10)) ] || fail 'the ledger counts what is not there'; ok
     done
     ;;
+precisions|soak)
+    # The default run in three precisions, whole (soak) or a twentieth of it.
+    whole=$("$train" --help | sed -n 's/^ *--steps INT[^0-9]*\([0-9]*\).*/\1/p')
+    [ "$case_name" = soak ] && steps=$whole || steps=$((whole / 20))
+    losses=
+    for precision in fp32 bf16 fp16; do
+        "$train" --precision $precision --steps $steps --sample-tokens 0 --out $precision >out.txt 2>err.txt || fail "$(cat err.txt)"
+        loss=$(sed -n 's/^validation loss \([0-9.]*\) .*/\1/p' out.txt)
+        below=$(sed -n 's/^validation loss .*: \([0-9.]*\) below$/\1/p' out.txt)
+        losses="$losses $loss"
+        echo "$precision: validation loss $loss, below the bigram by ${below:-nothing}"
+        [ "$case_name" = precisions ] || awk "BEGIN { exit !(\"${below:-0}\" + 0 >= 0.3) }" ||
+            fail "$precision ends ${below:-0} below the bigram entropy, wanted 0.3"; ok
+    done
+    within() { echo "$*" | awk '{ a = b = $1; for (i = 2; i <= NF; ++i) { if ($i < a) a = $i; if ($i > b) b = $i }
+                                  exit !(NF == 3 && b <= 1.01 * a) }'; }
+    within $losses || fail "more than 1 % apart:$losses"; ok
+    within 2.00 2.00 2.03 && fail 'sabotage: 1.5 % apart was let pass'; ok
+    ;;
 *) fail "no case $case_name" ;;
 esac
 [ $checks -gt 0 ] || fail 'nothing was checked'
