@@ -34,17 +34,18 @@ struct plot {
         };
         std::ostringstream out;
         out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
-            << "\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\">\n<title>"
+            << "\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n<title>"
             << escaped(title)
-            << "</title>\n<style>svg{--ink:#222;--paper:#fff;--grid:#ddd}"
-               "@media(prefers-color-scheme:dark){svg{--ink:#ddd;--paper:#161616;--grid:#3a3a3a}}"
-               "text{fill:var(--ink)}</style>\n<rect width=\"100%\" height=\"100%\" "
-               "fill=\"var(--paper)\"/>\n";
+            // Attributes say light; the style sheet, where it is read at all, may say dark.
+            << "</title>\n<style>@media(prefers-color-scheme:dark){text{fill:#ddd}"
+               ".paper{fill:#161616}.grid{stroke:#3a3a3a}}</style>\n"
+               "<rect width=\"100%\" height=\"100%\" "
+               "class=\"paper\" fill=\"#fff\"/>\n";
         out << "<text x=\"" << left << "\" y=\"22\" font-size=\"16\">" << escaped(title)
             << "</text>\n";
         for (const double v : ticks(y0, y1)) {
             out << "<path d=\"M" << left << ' ' << py(v) << 'H' << width - right
-                << "\" stroke=\"var(--grid)\"/><text x=\"" << left - 8 << "\" y=\"" << py(v) + 4
+                << "\" class=\"grid\" stroke=\"#ddd\"/><text x=\"" << left - 8 << "\" y=\"" << py(v) + 4
                 << "\" text-anchor=\"end\">" << number(v) << "</text>\n";
         }
         for (const double v : ticks(x0, x1))

@@ -170,12 +170,13 @@ private:
     }
 
     void draw() const {
-        std::vector<std::pair<double, double>> smooth; // mean with a memory of about 20 steps
+        std::vector<std::pair<double, double>> smooth; // mean over about a sixtieth of the run
+        const double newest = std::min(1.0, 60.0 / double(losses_.size() + 1));
         double mean = 0, weight = 0;
         for (const auto& [step, loss] : losses_) {
             if (!std::isfinite(loss)) continue;
-            mean += 0.05 * (loss - mean);
-            weight += 0.05 * (1 - weight);
+            mean += newest * (loss - mean);
+            weight += newest * (1 - weight);
             smooth.emplace_back(step, mean / weight);
         }
         plot p{"Loss of " + o_.out + ", " + o_.precision,
