@@ -45,8 +45,8 @@ struct plot {
             << "</text>\n";
         for (const double v : ticks(y0, y1)) {
             out << "<path d=\"M" << left << ' ' << py(v) << 'H' << width - right
-                << "\" class=\"grid\" stroke=\"#ddd\"/><text x=\"" << left - 8 << "\" y=\"" << py(v) + 4
-                << "\" text-anchor=\"end\">" << number(v) << "</text>\n";
+                << "\" class=\"grid\" stroke=\"#ddd\"/><text x=\"" << left - 8 << "\" y=\""
+                << py(v) + 4 << "\" text-anchor=\"end\">" << number(v) << "</text>\n";
         }
         for (const double v : ticks(x0, x1))
             out << "<text x=\"" << px(v) << "\" y=\"" << height - bottom + 18
