@@ -17,12 +17,13 @@
 #include "mpt/nn/cpu.hpp"       // cpu: pool
 #include "mpt/nn/fast_math.hpp" // fast_exp
 #include "mpt/nn/row_math.hpp"  // row_max, row_sum
-#include "mpt/numeric/cast.hpp" // widen, narrow, wide_t, MPT_RESTRICT
+#include "mpt/numeric/cast.hpp" // cast, widen, narrow, wide_t
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 namespace mpt {
 
@@ -78,9 +79,21 @@ void cross_entropy_forward(const cpu& on, device_span<wide_t<T>> losses, device_
 }
 
 template <class W>
-inline void softmax_block(W* MPT_RESTRICT out, const W* MPT_RESTRICT x, W lse, W seed,
-                          std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) out[i] = fast_exp(x[i] - lse) * seed;
+inline void softmax_block(W* x, W lse, W seed, std::size_t n) { // in place
+    for (std::size_t i = 0; i < n; ++i) x[i] = fast_exp(x[i] - lse) * seed;
+}
+
+// The part of a row at `from`, wide, where its gradient is to be computed: in the gradient's own
+// place if that is wide, else in `room`.
+template <class T>
+wide_t<T>* opened(T* place, const T* from, wide_t<T>* room, std::size_t n) {
+    if constexpr (std::is_same_v<T, wide_t<T>>) {
+        if (place != from) std::copy_n(from, n, place);
+        return place;
+    } else {
+        cast(from, room, n);
+        return room;
+    }
 }
 
 /// dlogits (rows,V) = seed times the gradient of the sum of the losses. dlogits may be logits.
@@ -97,23 +110,24 @@ void cross_entropy_backward(const cpu& on, device_span<T> dlogits, device_view<T
           V, " want ", R * n, ", ", R * n, ", ", R, ", ", R);
     on.pool.for_ranges(R, std::max<std::size_t>(1, 16384 / std::max<std::size_t>(n, 1)),
                        [&](std::size_t begin, std::size_t end, int) {
-        W room[logit_block], out[logit_block];
+        W room[logit_block];
         for (std::size_t r = begin; r < end; ++r) {
             const int target = targets.data()[r];
             check_target(target, r, V);
             for (std::size_t i = 0; i < n; i += logit_block) {
                 const std::size_t count = std::min(logit_block, n - i);
-                const W* in = widen(logits.data() + r * n + i, count, room);
+                T* const place = dlogits.data() + r * n + i;
+                W* const x = opened(place, logits.data() + r * n + i, room, count);
                 if (target < 0) { // also where a logit is not finite
-                    std::fill_n(out, count, W(0));
+                    std::fill_n(x, count, W(0));
                 } else {
                     const W l = lse.data()[r];
                     const std::size_t hit = std::size_t(target) - i;
-                    const W at_target = hit < count ? fast_exp(in[hit] - l) - W(1) : W(0);
-                    softmax_block(out, in, l, seed, count);
-                    if (hit < count) out[hit] = at_target * seed;
+                    const W at_target = hit < count ? fast_exp(x[hit] - l) - W(1) : W(0);
+                    softmax_block(x, l, seed, count);
+                    if (hit < count) x[hit] = at_target * seed;
                 }
-                narrow(out, dlogits.data() + r * n + i, count);
+                narrow(x, place, count);
             }
         }
     });

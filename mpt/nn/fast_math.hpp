@@ -47,8 +47,8 @@ inline float fast_exp(float x) {
     const float y = std::bit_cast<float>(std::bit_cast<std::uint32_t>(e) +
                                          (std::bit_cast<std::uint32_t>(t) << 23));
     const float low = select(x < -0x1.5d589ep+6f, 0.0f, y); // ln 2^-126
-    const float high = select(x > 0x1.62e42ep+6f, std::numeric_limits<float>::infinity(), low);
-    return select(x == x, high, x);
+    // ln 2^128. Above it x + infinity is infinity, and of a NaN it is a NaN.
+    return select(x <= 0x1.62e42ep+6f, low, x + std::numeric_limits<float>::infinity());
 }
 inline double fast_exp(double x) { return std::exp(x); }
 

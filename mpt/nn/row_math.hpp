@@ -16,11 +16,11 @@ namespace mpt {
 
 inline constexpr int sum_lanes = 32;
 
-// s[0..width) += s[width..2 width), and so on by halves down to s[0].
-template <int width, class W>
-inline void fold(W* s) {
-    for (int k = 0; k < width; ++k) s[k] += s[k + width];
-    if constexpr (width > 1) fold<width / 2>(s);
+// s[k] = join(s[k], s[k + width]) for k < width, and so on by halves down to s[0].
+template <int width, class W, class F>
+inline void fold(W* s, F join) {
+    for (int k = 0; k < width; ++k) s[k] = join(s[k], s[k + width]);
+    if constexpr (width > 1) fold<width / 2>(s, join);
 }
 
 /// The sum of term(i), i < n. `term` is inlined: let it capture plain pointers by value.
@@ -31,7 +31,7 @@ inline W row_sum(std::size_t n, F term) {
     for (std::size_t i = 0; i < whole; i += sum_lanes)
         for (std::size_t k = 0; k < sum_lanes; ++k) sums[k] += term(i + k);
     for (std::size_t i = whole; i < n; ++i) sums[i - whole] += term(i);
-    fold<sum_lanes / 2>(sums);
+    fold<sum_lanes / 2>(sums, [](W a, W b) { return a + b; });
     return sums[0];
 }
 
@@ -44,8 +44,9 @@ inline W row_max(const W* x, std::size_t n) {
     for (std::size_t i = 0; i < whole; i += sum_lanes)
         for (std::size_t k = 0; k < sum_lanes; ++k)
             best[k] = x[i + k] > best[k] ? x[i + k] : best[k];
-    for (std::size_t i = whole; i < n; ++i) best[0] = x[i] > best[0] ? x[i] : best[0];
-    for (const W b : best) best[0] = b > best[0] ? b : best[0];
+    for (std::size_t i = whole; i < n; ++i)
+        best[i - whole] = x[i] > best[i - whole] ? x[i] : best[i - whole];
+    fold<sum_lanes / 2>(best, [](W a, W b) { return b > a ? b : a; });
     return best[0];
 }
 
