@@ -1,0 +1,44 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# check.sh NAME PROGRAM DIR: the benchmark runs with --quick, prints the rows it is known for, one
+# JSON object each with --json, and refuses what it does not know. No word about speed.
+# check_sabotage.sh shows that each of these checks can fail.
+set -u
+name=$1 program=$2 json=$3/$1.json
+fail() { echo "bench.$name: $*" >&2; exit 1; }
+
+case $name in
+    step) rows='small T 256, fp32|small T 64, fp32|GPT-2 124M T 64, fp32|fp16, of fp32|bf16, of fp32' ;;
+    cast) rows='fp32 to fp16, plain|fp16 to fp32, streaming|fp32 to bf16, plain|bf16 to fp32, streaming' ;;
+    optimizer) rows='inspect fp32|inspect fp16|AdamW, fused, of memory|AdamW, fused, against|accumulate' ;;
+    layers) rows='layernorm forward|layernorm backward|gelu forward|gelu backward|softmax' ;;
+    product) rows='own loop|matmul fp16|matmul bf16' ;;
+    memory) rows='buffers of|VmHWM, fp16|VmHWM, fp32' ;;
+    *) fail "no rows are known for it: add them to $0" ;;
+esac
+
+mkdir -p "$3" && rm -f "$json"
+out=$("$program" --quick --json "$json" 2>/dev/null) || fail "--quick ends with status $?"
+[ -n "$out" ] || fail 'nothing on stdout'
+rest=$rows
+while [ -n "$rest" ]; do
+    row=${rest%%|*}
+    case $rest in *'|'*) rest=${rest#*|} ;; *) rest= ;; esac
+    printf '%s\n' "$out" | grep -qF "$row" || fail "no row '$row' in:
+$out"
+done
+lines=$(printf '%s\n' "$out" | grep -c .)
+objects=$(grep -c '^{"bench":.*}$' "$json") || fail "no objects in $json"
+[ "$objects" = $((lines - 1)) ] || fail "$((lines - 1)) rows, $objects objects in $json"
+
+help=$("$program" --help) || fail "--help ends with status $?"
+for option in --threads --pairs --only --quick --cpu-time --json --help; do
+    printf '%s\n' "$help" | grep -q -- "$option" || fail "--help says nothing about $option"
+done
+for wrong in '--no-such-option' '--threads none' '--threads 0' '--pairs' 'word'; do
+    # shellcheck disable=SC2086  # an option and its value
+    text=$("$program" $wrong 2>&1); status=$?
+    [ "$status" = 2 ] || fail "'$wrong' ends with status $status, not 2"
+    [ "$(printf '%s\n' "$text" | grep -c .)" = 1 ] || fail "'$wrong' gets more than one line: $text"
+done
+echo "bench.$name: $objects rows"
