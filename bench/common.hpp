@@ -34,9 +34,9 @@ namespace bench {
 
 struct options {
     int threads = int(std::max(1u, std::thread::hardware_concurrency()));
-    int pairs = 7;          // A B, so many times
-    bool quick = false;     // tiny sizes, 3 pairs: only to see that everything runs
-    bool cpu_time = false;  // count the process's CPU time instead of the time that passes
+    int pairs = 7;         // A B, so many times
+    bool quick = false;    // tiny sizes, 3 pairs: only to see that everything runs
+    bool cpu_time = false; // count the process's CPU time instead of the time that passes
     std::string only, json;
 
     // Elements or repetitions: `full`, or with --quick `small`.
@@ -48,7 +48,7 @@ struct options {
     double least_seconds() const { return quick ? 0.001 : 0.05; }
 };
 
-// ---- the command line ------------------------------------------------------------------------
+// ---- the command line ----
 
 inline options parse(int argc, char** argv, const char* name, const char* about) {
     options o;
@@ -65,34 +65,41 @@ inline options parse(int argc, char** argv, const char* name, const char* about)
             if (i + 1 >= argc) refuse(key + " wants a value");
             return argv[++i];
         };
-        const auto number = [&](int least) {
+        const auto number = [&] {
             const std::string text = value();
             int n = 0;
             const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), n);
-            if (bad != std::errc() || *end != 0 || n < least || n > 1024)
-                refuse(key + " '" + text + "': wanted is a number from " + std::to_string(least) +
-                       " to 1024");
+            if (bad != std::errc() || *end != 0 || n < 1 || n > 1024)
+                refuse(key + " '" + text + "': wanted is a number from 1 to 1024");
             return n;
         };
-        if (key == "--threads") o.threads = number(1);
-        else if (key == "--pairs") o.pairs = number(1);
-        else if (key == "--only") o.only = value();
-        else if (key == "--json") o.json = value();
-        else if (word == "--quick") o.quick = true;
-        else if (word == "--cpu-time") o.cpu_time = true;
+        if (key == "--threads")
+            o.threads = number();
+        else if (key == "--pairs")
+            o.pairs = number();
+        else if (key == "--only")
+            o.only = value();
+        else if (key == "--json")
+            o.json = value();
+        else if (word == "--quick")
+            o.quick = true;
+        else if (word == "--cpu-time")
+            o.cpu_time = true;
         else if (word == "--help" || word == "-h") {
-            std::printf("./run bench %s [options]\n%s\n\n"
-                        "  --threads N   threads of both sides (%d)\n"
-                        "  --pairs N     times that each side is measured, in turn (%d)\n"
-                        "  --only TEXT   rows whose name has TEXT in it\n"
-                        "  --quick       tiny sizes, 3 pairs: shows that it runs, measures nothing\n"
-                        "  --cpu-time    CPU time instead of the time that passes: for a machine that\n"
-                        "                others use, best with --threads 1\n"
-                        "  --json FILE   append one JSON object a row\n"
-                        "  --help        this\n",
-                        name, about, o.threads, o.pairs);
+            std::printf(
+                "./run bench %s [options]\n%s\n\n"
+                "  --threads N   threads of both sides (%d)\n"
+                "  --pairs N     times that each side is measured, in turn (%d)\n"
+                "  --only TEXT   rows whose name has TEXT in it\n"
+                "  --quick       tiny sizes, 3 pairs: shows that it runs, measures nothing\n"
+                "  --cpu-time    CPU time, not the time that passes: for a machine that others\n"
+                "                use, best with --threads 1\n"
+                "  --json FILE   append one JSON object a row\n"
+                "  --help        this\n",
+                name, about, o.threads, o.pairs);
             std::exit(0);
-        } else refuse("unknown option '" + word + "'");
+        } else
+            refuse("unknown option '" + word + "'");
     }
     if (o.quick) o.pairs = std::min(o.pairs, 3);
     return o;
@@ -111,7 +118,7 @@ int guarded(const char* name, Body body) {
     }
 }
 
-// ---- time, and who used the CPUs ---------------------------------------------------------------
+// ---- time, and who used the CPUs ----
 
 inline double clock_seconds(clockid_t which) {
     timespec t;
@@ -162,7 +169,7 @@ inline std::string cpu_name() {
     return "unknown CPU";
 }
 
-// ---- the table ---------------------------------------------------------------------------------
+// ---- the table ----
 
 // One side of a comparison: run() does `work` units (GB, GFLOP, tokens) once.
 struct side {
@@ -178,8 +185,8 @@ public:
         std::fprintf(stderr, "bench %s: %s, %d threads of %u, load average %.1f%s\n", name,
                      cpu_name().c_str(), o.threads, std::thread::hardware_concurrency(),
                      load_average(), o.cpu_time ? ", CPU time instead of time" : "");
-        std::printf("%-46s %-20s %-34s %-19s %-8s %-4s %s\n", name, "ours", "against", "ratio (range)",
-                    "at least", "", "machine: load, others, steal");
+        std::printf("%-40s %-15s %-37s %-19s %-8s %-4s %s\n", name, "ours", "against",
+                    "ratio (range)", "goal", "", "load, others, steal");
         std::fflush(stdout);
     }
 
@@ -211,7 +218,7 @@ public:
     void at_most(const std::string& row, const char* unit, double ours, const std::string& what,
                  double peer, double most) {
         const double ratio = ours / peer;
-        std::printf("%-46s %-20s %-34s %-19s %-8s %-4s\n", row.c_str(), rate(ours, unit).c_str(),
+        std::printf("%-40s %-15s %-37s %-19s %-8s %-4s\n", row.c_str(), rate(ours, unit).c_str(),
                     (rate(peer, unit) + " " + what).c_str(), text("%.3f", ratio).c_str(),
                     most > 0 ? text("<= %.2f", most).c_str() : "", verdict(most, ratio <= most));
         std::fflush(stdout);
@@ -249,10 +256,10 @@ private:
 
     void line(const std::string& row, const char* unit, double ours, const std::string& what,
               double peer, double ratio, double least, double most, double goal, company with) {
-        std::printf("%-46s %-20s %-34s %-19s %-8s %-4s %.1f, %.0f %%, %.0f %%%s\n", row.c_str(),
+        std::printf("%-40s %-15s %-37s %-19s %-8s %-4s %.1f, %.0f %%, %.0f %%%s\n", row.c_str(),
                     rate(ours, unit).c_str(), (rate(peer, unit) + " " + what).c_str(),
                     (text("%.2f (", ratio) + text("%.2f-", least) + text("%.2f)", most)).c_str(),
-                    goal > 0 ? text("%.2f", goal).c_str() : "", verdict(goal, ratio >= goal),
+                    goal > 0 ? text(">= %.2f", goal).c_str() : "", verdict(goal, ratio >= goal),
                     load_average(), 100 * with.others, 100 * with.steal,
                     with.noisy() ? "  noisy" : "");
         std::fflush(stdout);
@@ -266,9 +273,10 @@ private:
         out << "{\"bench\":\"" << name_ << "\",\"row\":\"" << row << "\",\"unit\":\"" << unit
             << "\",\"ours\":" << ours << ",\"against\":\"" << what << "\",\"theirs\":" << peer
             << ",\"ratio\":" << ratio << ",\"min\":" << least << ",\"max\":" << most
-            << ",\"goal\":" << goal << ",\"threads\":" << o_.threads << ",\"load\":"
-            << load_average() << ",\"others\":" << with.others << ",\"steal\":" << with.steal
-            << ",\"noisy\":" << (with.noisy() ? "true" : "false") << "}\n";
+            << ",\"goal\":" << goal << ",\"threads\":" << o_.threads
+            << ",\"load\":" << load_average() << ",\"others\":" << with.others
+            << ",\"steal\":" << with.steal << ",\"noisy\":" << (with.noisy() ? "true" : "false")
+            << "}\n";
         mpt::check(bool(out), "--json ", o_.json, ": cannot be written; give a file that can");
     }
 
@@ -276,7 +284,7 @@ private:
     const char* name_;
 };
 
-// ---- what is measured against ------------------------------------------------------------------
+// ---- what is measured against ----
 
 // Plain functions with restricted pointers: that is what compilers vectorise.
 inline void stream_add_part(float* MPT_RESTRICT b, const float* MPT_RESTRICT a, std::size_t n) {
@@ -313,11 +321,10 @@ public:
         return {"stream add", 12e-9 * double(a_.size()), [this] { run(); }};
     }
     void run() {
-        pool_.for_ranges(a_.size(), std::size_t(1) << 16,
-                         [&](std::size_t begin, std::size_t end, int) {
-                             stream_add_part(b_.span().data() + begin, a_.span().data() + begin,
-                                             end - begin);
-                         });
+        pool_.for_ranges(
+            a_.size(), std::size_t(1) << 16, [&](std::size_t begin, std::size_t end, int) {
+                stream_add_part(b_.span().data() + begin, a_.span().data() + begin, end - begin);
+            });
     }
 
 private:

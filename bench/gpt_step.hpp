@@ -25,9 +25,10 @@ struct gpt_step {
           master(mem, mpt::kind::master, mpt::master_size<T>(P), "master weights"),
           m(mem, mpt::kind::moments, P, "m"), v(mem, mpt::kind::moments, P, "v"),
           tokens(mem, mpt::kind::data, 2 * std::size_t(B) * std::size_t(T_), "tokens"),
-          acts(mem, c, B, T_), micro_batches(micro_batches),
-          owned{mpt::master_of(master.span(), strategy.mine(weights.span())), m.span(), v.span(),
-                strategy.mine(weights.span())} {
+          acts(mem, c, B, T_),
+          micro_batches(micro_batches), owned{mpt::master_of(master.span(),
+                                                             strategy.mine(weights.span())),
+                                              m.span(), v.span(), strategy.mine(weights.span())} {
         const std::size_t n = tokens.size() / 2;
         for (std::size_t i = 0; i < 2 * n; ++i)
             tokens.span().data()[i] = int(mpt::philox({{std::uint32_t(i), 0, 0, 0}}, 1, 2).x[0] %

@@ -12,8 +12,8 @@
 namespace {
 
 constexpr const char* about =
-    "Layer norm against b += a in the same cache, GELU against a loop over libm's tanh, softmax with\n"
-    "cross-entropy, forward and backward, against the form of three passes over libm's exp.";
+    "Layer norm against b += a in the same cache, GELU against a loop over libm's tanh, softmax\n"
+    "with cross-entropy, forward and backward, against three passes with libm's exp.";
 
 struct machine {
     mpt::thread_pool& pool;
@@ -21,7 +21,7 @@ struct machine {
     const mpt::cpu& on;
 };
 
-// ---- layer norm ----------------------------------------------------------------------------------
+// ---- layer norm ----
 
 void bench_layernorm(bench::table& table, const machine& with, int rows, int C) {
     const std::size_t n = std::size_t(rows) * std::size_t(C);
@@ -29,7 +29,8 @@ void bench_layernorm(bench::table& table, const machine& with, int rows, int C) 
     if (!table.wants("layernorm forward" + size) && !table.wants("layernorm backward" + size))
         return;
     const mpt::layernorm_shape s{rows, C};
-    const auto x = bench::numbers(with.pool, with.mem, n), dy = bench::numbers(with.pool, with.mem, n);
+    const auto x = bench::numbers(with.pool, with.mem, n),
+               dy = bench::numbers(with.pool, with.mem, n);
     const auto gamma = bench::numbers(with.pool, with.mem, std::size_t(C));
     auto y = bench::numbers(with.pool, with.mem, n);
     auto mean = bench::numbers(with.pool, with.mem, std::size_t(rows));
@@ -38,28 +39,29 @@ void bench_layernorm(bench::table& table, const machine& with, int rows, int C) 
     auto dbeta = bench::numbers(with.pool, with.mem, std::size_t(C));
     bench::stream_add limit(with.pool, with.mem, n); // two arrays of the same size, as x and y
     table.compare("layernorm forward" + size, "GB/s", 0.60,
-                  {"", 8e-9 * double(n), [&] {
+                  {"", 8e-9 * double(n),
+                   [&] {
                        mpt::layernorm_forward<float>(with.on, y.span(), mean.span(), rstd.span(),
                                                      x.span(), gamma.span(), gamma.span(), s);
                    }},
                   limit.as_side());
     table.compare("layernorm backward" + size, "GB/s", 0.50, // reads x, dy, writes dx
-                  {"", 12e-9 * double(n), [&] {
-                       mpt::layernorm_backward<float>(with.on, y.span(), dgamma.span(), dbeta.span(),
-                                                      dy.span(), x.span(), gamma.span(), mean.span(),
-                                                      rstd.span(), s, false);
+                  {"", 12e-9 * double(n),
+                   [&] {
+                       mpt::layernorm_backward<float>(
+                           with.on, y.span(), dgamma.span(), dbeta.span(), dy.span(), x.span(),
+                           gamma.span(), mean.span(), rstd.span(), s, false);
                    }},
                   limit.as_side());
 }
 
-// ---- gelu ------------------------------------------------------------------------------------------
+// ---- gelu ----
 
 constexpr float root = 0.7978845608f; // sqrt(2/pi)
 
 void libm_gelu(float* MPT_RESTRICT y, const float* MPT_RESTRICT x, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i)
-        y[i] = 0.5f * x[i] *
-               (1 + std::tanh(root * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
+        y[i] = 0.5f * x[i] * (1 + std::tanh(root * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
 }
 void libm_gelu_gradient(float* MPT_RESTRICT dx, const float* MPT_RESTRICT dy,
                         const float* MPT_RESTRICT x, std::size_t n) {
@@ -72,10 +74,12 @@ void libm_gelu_gradient(float* MPT_RESTRICT dx, const float* MPT_RESTRICT dy,
 
 void bench_gelu(bench::table& table, const machine& with, std::size_t n) {
     if (!table.wants("gelu forward") && !table.wants("gelu backward")) return;
-    const auto x = bench::numbers(with.pool, with.mem, n, 3), dy = bench::numbers(with.pool, with.mem, n);
+    const auto x = bench::numbers(with.pool, with.mem, n, 3),
+               dy = bench::numbers(with.pool, with.mem, n);
     auto y = bench::numbers(with.pool, with.mem, n);
     const auto each = [&](auto f) {
-        with.pool.for_ranges(n, 1 << 14, [&](std::size_t i, std::size_t end, int) { f(i, end - i); });
+        with.pool.for_ranges(n, 1 << 14,
+                             [&](std::size_t i, std::size_t end, int) { f(i, end - i); });
     };
     const double millions = 1e-6 * double(n);
     float* const to = y.span().data();
@@ -85,20 +89,20 @@ void bench_gelu(bench::table& table, const machine& with, std::size_t n) {
                   {"libm's tanh", millions, [&] {
                        each([&](std::size_t i, std::size_t k) { libm_gelu(to + i, in + i, k); });
                    }});
-    table.compare("gelu backward", "M/s", 5,
-                  {"", millions, [&] {
-                       mpt::gelu_backward<float>(with.on, y.span(), dy.span(), x.span());
-                   }},
-                  {"libm's tanh", millions, [&] {
-                       each([&](std::size_t i, std::size_t k) {
-                           libm_gelu_gradient(to + i, d + i, in + i, k);
-                       });
-                   }});
+    table.compare(
+        "gelu backward", "M/s", 5,
+        {"", millions, [&] { mpt::gelu_backward<float>(with.on, y.span(), dy.span(), x.span()); }},
+        {"libm's tanh", millions, [&] {
+             each([&](std::size_t i, std::size_t k) {
+                 libm_gelu_gradient(to + i, d + i, in + i, k);
+             });
+         }});
 }
 
-// ---- softmax and cross-entropy ------------------------------------------------------------------------
+// ---- softmax and cross-entropy ----
 
-// Forward: the largest logit, exp of all, division; the probabilities are stored. Backward reads them.
+// Forward: the largest logit, exp of all, division, and the probabilities are stored; backward
+// reads them.
 void libm_row(float* MPT_RESTRICT p, float* MPT_RESTRICT d, float& loss,
               const float* MPT_RESTRICT x, int target, float seed, int V) {
     float top = x[0], sum = 0;
@@ -111,7 +115,7 @@ void libm_row(float* MPT_RESTRICT p, float* MPT_RESTRICT d, float& loss,
 
 template <class T>
 void bench_cross_entropy(bench::table& table, const machine& with, int rows, int V) {
-    const std::string row = std::string("softmax + cross-entropy, forward + backward, ") + mpt::name<T>();
+    const std::string row = std::string("softmax + cross-entropy, both ways, ") + mpt::name<T>();
     if (!table.wants(row)) return;
     const std::size_t n = std::size_t(rows) * std::size_t(V);
     const auto convert = [](float x) { return mpt::narrow<T>(x); };
@@ -124,13 +128,14 @@ void bench_cross_entropy(bench::table& table, const machine& with, int rows, int
     mpt::buffer<int> targets(with.mem, mpt::kind::data, std::size_t(rows), "targets");
     for (int r = 0; r < rows; ++r) targets.span().data()[r] = r * 17 % V;
     table.compare(row, "M/s", 3,
-                  {"", 1e-6 * double(n), [&] {
+                  {"", 1e-6 * double(n),
+                   [&] {
                        mpt::cross_entropy_forward<T>(with.on, losses.span(), lse.span(), x.span(),
                                                      targets.span(), rows, V);
-                       mpt::cross_entropy_backward<T>(with.on, in_place.span(), x.span(), lse.span(),
-                                                      targets.span(), 1, rows, V);
+                       mpt::cross_entropy_backward<T>(with.on, in_place.span(), x.span(),
+                                                      lse.span(), targets.span(), 1, rows, V);
                    }},
-                  {"three passes, libm, fp32", 1e-6 * double(n), [&] {
+                  {"three passes, fp32", 1e-6 * double(n), [&] {
                        with.pool.for_each(std::size_t(rows), [&](std::size_t r, int) {
                            const std::size_t at = r * std::size_t(V);
                            libm_row(p.span().data() + at, d.span().data() + at,

@@ -12,11 +12,11 @@
 namespace {
 
 constexpr const char* about =
-    "Passes over 100 million parameters: inspect against a plain read, fused AdamW (fp16 gradients\n"
-    "and weights, 28 bytes a parameter) against b += a and against one pass a formula, and the\n"
+    "Passes over 100 million parameters: inspect against a plain read; fused AdamW with fp16\n"
+    "gradients and weights, 28 bytes a parameter, against b += a and against five passes; the\n"
     "accumulation of gradients.";
 
-// ---- a plain read: as many bytes, added up ------------------------------------------------------
+// ---- a plain read: as many bytes, added up ----
 
 // 128 sums side by side, as integers: a sum of floats in order would wait for every addition.
 std::uint32_t read_part(const std::uint32_t* x, std::size_t n) {
@@ -50,7 +50,7 @@ void bench_inspect(bench::table& table, const mpt::cpu& on, mpt::memory& mem, st
                    }});
 }
 
-// ---- AdamW, a formula a pass over memory ---------------------------------------------------------
+// ---- AdamW, a formula a pass over memory ----
 
 struct unfused {
     float *g32, *p, *m, *v;
@@ -110,20 +110,21 @@ void bench_adamw(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
 
     if (!table.wants(against_passes)) return;
     mpt::buffer<float> g32(mem, mpt::kind::temp, n, "unscaled gradients");
-    const unfused u{g32.span().data(), p.span().data(), m.span().data(), v.span().data(),
-                    g.span().data(), w.span().data()};
+    const unfused u{g32.span().data(), p.span().data(), m.span().data(),
+                    v.span().data(),   g.span().data(), w.span().data()};
     const auto pass = [&](auto f) {
         pool.for_ranges(n, std::size_t(1) << 16,
                         [&](std::size_t i, std::size_t end, int) { f(i, end); });
     };
-    table.compare(against_passes, "M/s", 1.8, {"", 1e-6 * double(n), fused},
-                  {"5 passes", 1e-6 * double(n), [&] {
-                       pass([&](std::size_t i, std::size_t end) { u.unscale(i, end, 1.0f); });
-                       pass([&](std::size_t i, std::size_t end) { u.decay(i, end, 1e-6f); });
-                       pass([&](std::size_t i, std::size_t end) { u.moments(i, end, 0.1f, 1e-3f); });
-                       pass([&](std::size_t i, std::size_t end) { u.move(i, end, 1e-5f, 1, 1e-8f); });
-                       pass([&](std::size_t i, std::size_t end) { u.round(i, end); });
-                   }});
+    table.compare(
+        against_passes, "M/s", 1.8, {"", 1e-6 * double(n), fused},
+        {"5 passes", 1e-6 * double(n), [&] {
+             pass([&](std::size_t i, std::size_t end) { u.unscale(i, end, 1.0f); });
+             pass([&](std::size_t i, std::size_t end) { u.decay(i, end, 1e-6f); });
+             pass([&](std::size_t i, std::size_t end) { u.moments(i, end, 0.1f, 1e-3f); });
+             pass([&](std::size_t i, std::size_t end) { u.move(i, end, 1e-5f, 1, 1e-8f); });
+             pass([&](std::size_t i, std::size_t end) { u.round(i, end); });
+         }});
 }
 
 template <class G>

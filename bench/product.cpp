@@ -24,7 +24,8 @@ void bench_shape(bench::table& table, mpt::thread_pool& pool, mpt::memory& mem, 
                  int threads, const shape& s) {
     const std::string own = "own loop, " + s.text(), all = "matmul, " + s.text();
     const std::string half = "matmul fp16, " + s.text(), brain = "matmul bf16, " + s.text();
-    const std::size_t mk = std::size_t(s.m) * std::size_t(s.k), kn = std::size_t(s.k) * std::size_t(s.n);
+    const std::size_t mk = std::size_t(s.m) * std::size_t(s.k),
+                      kn = std::size_t(s.k) * std::size_t(s.n);
     const std::size_t mn = std::size_t(s.m) * std::size_t(s.n), K = std::size_t(s.k);
     const auto a = bench::numbers(pool, mem, mk), b = bench::numbers(pool, mem, kn); // b is (n,k)
     auto c = bench::numbers(pool, mem, mn);
@@ -32,18 +33,24 @@ void bench_shape(bench::table& table, mpt::thread_pool& pool, mpt::memory& mem, 
     const float *const a_ = a.span().data(), *const b_ = b.span().data();
     float* const c_ = c.span().data();
     const auto blas = [&](int n) {
-        return bench::side{bench::cblas_name(), s.gflop(),
-                           [=] { bench::raw_sgemm(false, true, s.m, s.n, s.k, a_, s.k, b_, s.k, c_, s.n); },
-                           [n] { bench::cblas_threads(n); }};
+        return bench::side{
+            bench::cblas_name(), s.gflop(),
+            [=] { bench::raw_sgemm(false, true, s.m, s.n, s.k, a_, s.k, b_, s.k, c_, s.n); },
+            [n] { bench::cblas_threads(n); }};
     };
-    table.compare(own, "GFLOP/s", 0.70, {"", s.gflop(), [&] {
-                      mpt::blocked::product<float>(s.m, s.n, s.k, {a_, K}, {b_, K, true}, c_,
-                                                   std::size_t(s.n), false, room.span().data());
-                  }}, blas(1));
+    table.compare(own, "GFLOP/s", 0.70,
+                  {"", s.gflop(),
+                   [&] {
+                       mpt::blocked::product<float>(s.m, s.n, s.k, {a_, K}, {b_, K, true}, c_,
+                                                    std::size_t(s.n), false, room.span().data());
+                   }},
+                  blas(1));
     const auto one = [] { bench::cblas_threads(1); };
-    const bench::side fp32{"our fp32", s.gflop(), [&] {
-        mpt::matmul<float>(on, c_, s.m, s.n, s.k, {a_, K}, {b_, K, true});
-    }, one};
+    const bench::side fp32{"our fp32", s.gflop(),
+                           [&] {
+                               mpt::matmul<float>(on, c_, s.m, s.n, s.k, {a_, K}, {b_, K, true});
+                           },
+                           one};
     table.compare(all, "GFLOP/s", 0, fp32, blas(threads));
 
     const auto low = [&](auto type, const std::string& row) {
@@ -52,10 +59,14 @@ void bench_shape(bench::table& table, mpt::thread_pool& pool, mpt::memory& mem, 
         const auto al = bench::numbers<T>(pool, mem, mk, 1, convert);
         const auto bl = bench::numbers<T>(pool, mem, kn, 1, convert);
         mpt::buffer<T> cl(mem, mpt::kind::data, mn, "c");
-        table.compare(row, "GFLOP/s", 0.85, {"", s.gflop(), [&] {
-                          mpt::matmul<T>(on, cl.span().data(), s.m, s.n, s.k, {al.span().data(), K},
-                                         {bl.span().data(), K, true});
-                      }, one}, fp32);
+        table.compare(row, "GFLOP/s", 0.85,
+                      {"", s.gflop(),
+                       [&] {
+                           mpt::matmul<T>(on, cl.span().data(), s.m, s.n, s.k,
+                                          {al.span().data(), K}, {bl.span().data(), K, true});
+                       },
+                       one},
+                      fp32);
     };
     if (table.wants(half)) low(mpt::fp16{}, half);
     if (table.wants(brain)) low(mpt::bf16{}, brain);
@@ -70,8 +81,11 @@ int main(int argc, char** argv) {
         mpt::thread_pool pool(o.threads);
         mpt::memory mem;
         const mpt::cpu on(pool, mem, sizeof(float) * mpt::matmul_scratch<mpt::fp16>());
-        std::vector<shape> shapes{{1024, 1024, 1024}, {256, 768, 768}, {256, 2304, 768},
-                                  {256, 3072, 768}, {256, 50304, 768}};
+        std::vector<shape> shapes{{1024, 1024, 1024},
+                                  {256, 768, 768},
+                                  {256, 2304, 768},
+                                  {256, 3072, 768},
+                                  {256, 50304, 768}};
         if (o.quick) shapes = {{33, 47, 29}};
         for (const shape& s : shapes) bench_shape(table, pool, mem, on, o.threads, s);
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // products.hpp -- the matrix products of a GPT's training step and nothing else, through the CBLAS
-// with threads of its own: no step that multiplies by it can be faster. Without a CBLAS, mpt's loop.
+// with threads of its own: no step that multiplies by it is faster. Without a CBLAS: mpt's loop.
 #pragma once
 #include "mpt/nn/gpt_layout.hpp" // gpt_config
 #include "mpt/nn/product.hpp"    // cblas_sgemm where there is a CBLAS
@@ -71,9 +71,9 @@ private:
     void linear(int in, int out) {
         const int n = B_ * T_;
         const float *x = x_.data(), *dy = dy_.data(), *w = w_.data();
-        raw_sgemm(false, true, n, out, in, x, in, w, in, y_.data(), out);     // y = x w^T
-        raw_sgemm(false, false, n, in, out, dy, out, w, in, y_.data(), in);   // dx = dy w
-        raw_sgemm(true, false, out, in, n, dy, out, x, in, dw_.data(), in);   // dw = dy^T x
+        raw_sgemm(false, true, n, out, in, x, in, w, in, y_.data(), out);   // y = x w^T
+        raw_sgemm(false, false, n, in, out, dy, out, w, in, y_.data(), in); // dx = dy w
+        raw_sgemm(true, false, out, in, n, dy, out, x, in, dw_.data(), in); // dw = dy^T x
     }
 
     // Causal: 64 queries at a time against the keys they may see, as mpt does it.
@@ -89,13 +89,13 @@ private:
                     const float* d_o = dy_.data() + at + h * D;
                     float *o = y_.data() + at + h * D, *s = scores_.data();
                     float *ds = s + 64 * std::size_t(T_), *dk = dw_.data(), *dv = dk;
-                    raw_sgemm(false, true, rows, end, D, q, Q, k, Q, s, end);       // S, forward
-                    raw_sgemm(false, false, rows, D, end, s, end, v, Q, o, C);      // out = P V
-                    raw_sgemm(false, true, rows, end, D, q, Q, k, Q, s, end);       // S, backward
-                    raw_sgemm(false, true, rows, end, D, d_o, C, v, Q, ds, end);    // dP = dO V^T
+                    raw_sgemm(false, true, rows, end, D, q, Q, k, Q, s, end);    // S, forward
+                    raw_sgemm(false, false, rows, D, end, s, end, v, Q, o, C);   // out = P V
+                    raw_sgemm(false, true, rows, end, D, q, Q, k, Q, s, end);    // S, backward
+                    raw_sgemm(false, true, rows, end, D, d_o, C, v, Q, ds, end); // dP = dO V^T
                     raw_sgemm(true, false, end, D, rows, s, end, d_o, C, dv, D, true); // dV
                     raw_sgemm(true, false, end, D, rows, ds, end, q, Q, dk, D, true);  // dK
-                    raw_sgemm(false, false, rows, D, end, ds, end, k, Q, o, C);     // dQ = dS K
+                    raw_sgemm(false, false, rows, D, end, ds, end, k, Q, o, C);        // dQ = dS K
                 }
     }
 

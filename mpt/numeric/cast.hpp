@@ -101,9 +101,16 @@ inline void fetch_ahead(const void* src) {
     _mm_prefetch(static_cast<const char*>(src) + 8192, _MM_HINT_T1);
 }
 
-template <bool streaming, class D>
+// Ordinary stores to a large array: the lines that will be overwritten are called ahead, too.
+inline void fetch_to_write(void* dst) { __builtin_prefetch(static_cast<char*>(dst) + 2048, 1); }
+
+enum class stores { ordinary, large, streaming };
+
+template <stores how, class D>
 void step(const float* src, D* dst) {
+    constexpr bool streaming = how == stores::streaming;
     fetch_ahead(src);
+    if constexpr (how == stores::large) fetch_to_write(dst);
     const floats x = {_mm256_loadu_ps(src), _mm256_loadu_ps(src + 8)};
     if (special(x, D{})) {
         for (int i = 0; i < 16; ++i) dst[i] = convert<D>(src[i]);
@@ -114,9 +121,12 @@ void step(const float* src, D* dst) {
     streaming ? _mm256_stream_si256(to, codes) : _mm256_storeu_si256(to, codes);
 }
 
-template <bool streaming, class S>
+template <stores how, class S>
 void step(const S* src, float* dst) {
-    fetch_ahead(src);
+    constexpr bool streaming = how == stores::streaming;
+    // Twice as many lines to write as to read: those that are written are what to call ahead.
+    if constexpr (how == stores::large) fetch_to_write(dst);
+    else fetch_ahead(src);
     const floats x = widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src)), S{});
     if (special(x, S{})) {
         for (int i = 0; i < 16; ++i) dst[i] = convert<float>(src[i]);
@@ -126,6 +136,9 @@ void step(const S* src, float* dst) {
     streaming ? _mm256_stream_ps(dst + 8, x.high) : _mm256_storeu_ps(dst + 8, x.high);
 }
 #endif // F16C or AVX2
+
+/// Elements from which on a result is not expected in the nearest cache.
+inline constexpr std::size_t large_array = 16384;
 
 template <bool streaming, class S, class D>
 void convert_all(const S* MPT_RESTRICT src, D* MPT_RESTRICT dst, std::size_t n) {
@@ -139,7 +152,11 @@ void convert_all(const S* MPT_RESTRICT src, D* MPT_RESTRICT dst, std::size_t n) 
                 dst[i] = convert<D>(src[i]);
         }
         const std::size_t whole = i + (n - i) / 16 * 16;
-        for (; i < whole; i += 16) step<streaming>(src + i, dst + i);
+        if (!streaming && n >= large_array)
+            for (; i < whole; i += 16) step<stores::large>(src + i, dst + i);
+        else
+            for (; i < whole; i += 16)
+                step<streaming ? stores::streaming : stores::ordinary>(src + i, dst + i);
         // Streaming stores may pass later ones; a flag set after this must not be seen before.
         if constexpr (streaming) _mm_sfence();
     }

@@ -14,11 +14,16 @@ case \$1 in
         echo header; echo 'buffers of'; echo 'VmHWM, fp16'
         [ "$1" = rowless ] || echo 'VmHWM, fp32'
         n=3; [ "$1" = rowless ] && n=2
-        for i in \$(seq \$n); do echo '{"bench":"x"}' >>"\$3"; done
+        while [ \$n -gt 0 ]; do echo '{"bench":1}' >>"\$3"; n=\$((n - 1)); done
         [ "$1" = status ] && exit 1
         exit 0 ;;
-    --help) echo --threads --pairs --only --quick --cpu-time --json --help; exit 0 ;;
-    *) echo unknown; [ "$1" = options ] && exit 0; exit 2 ;;
+    --help)
+        echo --threads --pairs --only --quick --cpu-time --json --help
+        exit 0 ;;
+    *)
+        echo unknown
+        [ "$1" = options ] && exit 0
+        exit 2 ;;
 esac
 END
     chmod +x "$work/bench"
