@@ -22,8 +22,10 @@ struct shape {
 
 void bench_shape(bench::table& table, mpt::thread_pool& pool, mpt::memory& mem, const mpt::cpu& on,
                  int threads, const shape& s) {
-    const std::string own = "own loop, " + s.text(), all = "matmul, " + s.text();
-    const std::string half = "matmul fp16, " + s.text(), brain = "matmul bf16, " + s.text();
+    const std::string own = mpt::join("own loop, ", s.text()),
+                      all = mpt::join("matmul, ", s.text());
+    const std::string half = mpt::join("matmul fp16, ", s.text()),
+                      brain = mpt::join("matmul bf16, ", s.text());
     const std::size_t mk = std::size_t(s.m) * std::size_t(s.k),
                       kn = std::size_t(s.k) * std::size_t(s.n);
     const std::size_t mn = std::size_t(s.m) * std::size_t(s.n), K = std::size_t(s.k);

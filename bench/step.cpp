@@ -31,8 +31,8 @@ void bench_size(bench::table& table, const bench::options& o, const size& s) {
     if (table.wants(bound)) {
         bench::products products(s.config, s.B, s.T);
         table.compare(bound, "tokens/s", s.goal, ours,
-                      {"products, " + bench::cblas_name(), tokens, [&] { products.run(); },
-                       [&] { bench::cblas_threads(o.threads); }});
+                      {mpt::join("products, ", bench::cblas_name()), tokens,
+                       [&] { products.run(); }, [&] { bench::cblas_threads(o.threads); }});
     }
     bench::side reference = ours;
     reference.what = "our fp32 step";
