@@ -139,6 +139,16 @@ found=$(
     done
     grep -n '^project(mpt VERSION [0-9]' CMakeLists.txt /dev/null 2>/dev/null |
         sed 's/\(:[0-9]*\):.*/\1: a second version number; the one place is mpt\/base\/version.hpp/' || true
+    # Links of the pages lead somewhere, also on a site that shows the Markdown as it is.
+    find . -maxdepth 2 \( -path './README.md' -o -path './docs/*.md' \) | sed 's|^\./||' | sort | while read -r page; do
+        awk '/^ *```/ { fence = !fence } fence { next } {
+                 gsub(/`[^`]*`/, "")
+                 while (match($0, /\]\([^)]*\)/)) { print FNR, substr($0, RSTART + 2, RLENGTH - 3); $0 = substr($0, RSTART + RLENGTH) }
+             }' "$page" | while read -r line link; do
+            case $link in http:*|https:*|mailto:*|'#'*|@ref*) continue ;; esac
+            [ -e "$(dirname "$page")/${link%%#*}" ] || echo "$page:$line: the link to $link leads nowhere"
+        done
+    done
     # The other sources: the same width, no tabs, a licence line.
     find tests chapters bench -name '*.cpp' -o -name '*.hpp' 2>/dev/null | sort | while read -r source; do
         awk -v file="$source" '

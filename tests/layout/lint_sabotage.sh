@@ -6,7 +6,7 @@ set -eu
 
 rules='spdx file purpose tier needs-missing needs-extra card-word card-long see upward quoted says
  system posix intrinsics cblas once columns tab blanks note branch define exit print using circle
- folder version source-licence source-note'
+ folder version source-licence source-note link'
 
 if [ "$1" = --list ]; then echo "$rules" | tr ' ' '\n' | grep .; exit; fi
 work=$1/$2
@@ -76,6 +76,9 @@ case $2 in
                    sabotage() { echo 'int x;' >"$work/$file"; } ;;
     source-note)   file=chapters/good.cpp; says='note to oneself'
                    sabotage() { echo '// FIX''ME' >>"$work/$file"; } ;;
+    link)          file=docs/page.md; says='leads nowhere'
+                   mkdir "$work/docs"; echo '[error](../mpt/base/error.hpp#L3), `[x](y)`, [web](https://x.y)' >"$work/$file"
+                   sabotage() { echo '[error](../mpt/base/eror.hpp)' >>"$work/$file"; } ;;
     *) echo "no rule '$2'"; exit 2 ;;
 esac
 
