@@ -11,8 +11,7 @@
 /// Formula  S = Q K^T / sqrt(D),  P = e^(S - lse) where j <= i, else 0,  out = P V
 ///          dV = P^T dO,  dS = P (dO V^T - rowsum(dO out)) / sqrt(D),  dQ = dS K,  dK = dS^T Q
 /// Costs    4 T^2 D / 2 operations a head forward, 2.5 times that backward; attention_scratch()
-/// Breaks   scores in 16 bits (64 channels of 40 * 40 pass fp16's range); a v that is not finite
-///          reaches earlier queries of its block of 64
+/// Breaks   scores in fp16 (64 channels of 40 * 40); a v not finite reaches 63 earlier queries
 /// Source   Dao 2023, FlashAttention-2, arXiv:2307.08691; Ainslie et al. 2023, arXiv:2305.13245
 /// See      product.hpp, dropout.hpp, tests/nn/attention_test.cpp
 #pragma once

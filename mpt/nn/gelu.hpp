@@ -8,7 +8,7 @@
 /// Formula  y = x s,  s = 1/(1 + e^-2u),  u = sqrt(2/pi) (x + 0.044715 x^3)
 ///          dx = dy (s + 2 x s (1 - s) du/dx)
 /// Costs    2 reads and 1 write an element, about 25 operations
-/// Source   Hendrycks, Gimpel 2016, Gaussian Error Linear Units, arXiv:1606.08415, section 2
+/// Source   Hendrycks, Gimpel 2016, Gaussian Error Linear Units, arXiv:1606.08415
 /// See      fast_math.hpp (exp), tests/nn/gelu_test.cpp
 #pragma once
 #include "mpt/nn/cpu.hpp"       // cpu: pool
