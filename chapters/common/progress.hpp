@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 class progress {
@@ -22,9 +23,10 @@ public:
         if (terminal_ ? !(last || seconds() - shown_ > 0.1) : !(last || done % every_ == 0)) return;
         shown_ = seconds();
         const double left = seconds() / double(std::max(1L, done - first_)) * double(steps_ - done);
-        std::fprintf(
-            stderr, terminal_ ? "\r\033[Kstep %ld/%ld  %s  %s left" : "step %ld/%ld  %s  %s left\n",
-            done, steps_, text.c_str(), clock(left).c_str());
+        std::string line = "step " + std::to_string(done) + "/" + std::to_string(steps_) + "  " +
+                           text + "  " + clock(left) + " left";
+        if (terminal_) line.resize(std::min(line.size(), columns() - 1)); // no line must wrap
+        std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
         open_ = terminal_;
         std::fflush(stderr);
     }
@@ -43,6 +45,11 @@ public:
 
     double seconds() const {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    }
+
+    static std::size_t columns() { // of the terminal
+        winsize size{};
+        return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
     }
 
     static std::string clock(double seconds) { // "2:07", "1:02:07"
