@@ -39,11 +39,11 @@ int main(int argc, char** argv) {
     return bench::guarded("memory", [&] {
         bench::table table(o, "memory");
         const double program = status("VmRSS:");
-        {
-            std::vector<float> x(512 * 512, 0.01f), y(512 * 512);
-            bench::cblas_threads(1);
-            bench::raw_sgemm(false, true, 512, 512, 512, x.data(), 512, x.data(), 512, y.data(),
-                             512);
+        { // what stays when the operands are gone
+            const int n = o.size(2048, 64);
+            std::vector<float> x(std::size_t(n) * std::size_t(n), 0.01f), y(x.size());
+            bench::cblas_threads(o.threads);
+            bench::raw_sgemm(false, true, n, n, n, x.data(), n, x.data(), n, y.data(), n);
         }
         const double with_blas = status("VmRSS:");
         table.at_most("the program", "MB", program, "all before training", with_blas, 0);
