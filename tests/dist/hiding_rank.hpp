@@ -8,7 +8,7 @@
 ///          unwritten computes NaN or is refused, though on one rank nothing would show. With a
 ///          model that keeps the protocol every bit is that of one_rank, windows included.
 /// Breaks   the weights passed to the model are not looked at: pass hidden(), which is all NaN
-/// See      strict_one_rank.hpp (the order of the calls alone)
+/// See      one_rank_test.cpp (each breach shows), tests/nn/mlp_test.cpp, tests/nn/gpt_test.cpp
 #pragma once
 #include "mpt/base/error.hpp"
 #include "mpt/dist/one_rank.hpp"
@@ -74,8 +74,12 @@ public:
         poison(u.grads);
         u.collected = false;
         ++u.done;
+        order_.push_back(unit);
         one_rank<T>::ready(grads, unit, micro);
     }
+
+    /// The units that were ready since the last finish, in order.
+    const std::vector<int>& order() const { return order_; }
 
     owned_gradients<T> finish(gradients<T>& grads) override {
         for (std::size_t i = 0; i < unit_.size(); ++i) {
@@ -85,6 +89,7 @@ public:
                   " was ready ", u.done, " times in a window, ", name(0), " ", unit_[0].done);
         }
         for (state& u : unit_) u.done = 0;
+        order_.clear();
         return one_rank<T>::finish(grads);
     }
 
@@ -113,6 +118,7 @@ private:
     device_span<const T> weights_;
     std::vector<T> nothing_;
     std::vector<state> unit_;
+    std::vector<int> order_;
 };
 
 } // namespace mpt
