@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file arena.hpp
-/// Memory with a budget, as a small device has it.                         tier 0, needs:
-/// base/error.hpp
+/// Memory with a budget, as a small device has it.                    tier 0, needs: base/error.hpp
 ///
 /// Idea     One region of `budget` bytes; an allocation takes the first hole that is large enough,
 ///          a release joins its neighbours. What does not fit is refused with all the numbers, and

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file file.hpp
-/// Files: read in parts, and written whole or not at all.                  tier 0, needs:
-/// base/error.hpp
+/// Files: read in parts, and written whole or not at all.             tier 0, needs: base/error.hpp
 ///
 /// Idea     A new file grows under another name beside the old one. It is flushed to the disk, then
 ///          renamed: readers see the old bytes or the new ones, never half of them; a full disk, a

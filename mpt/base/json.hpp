@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file json.hpp
-/// A small strict JSON reader.                                             tier 0, needs:
-/// base/error.hpp base/json_write.hpp
+/// A small strict JSON reader.                    tier 0, needs: base/error.hpp base/json_write.hpp
 ///
 /// Idea     Files from outside are read by the letter: strict UTF-8, no comments, no last commas,
 ///          no duplicate keys, nothing behind the value, at most 8 levels deep (so that 100,000

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file ledger.hpp
-/// Bytes by kind and place, now and at their peak.                         tier 0, needs:
-/// base/error.hpp
+/// Bytes by kind and place, now and at their peak.                    tier 0, needs: base/error.hpp
 ///
 /// Idea     Every buffer is entered with what it is for and where it lies. A card states a cost, a
 ///          test holds it against this book: measured = formula.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file thread_pool.hpp
-/// Numbered tasks over a few threads.                                      tier 0, needs:
-/// base/error.hpp
+/// Numbered tasks over a few threads.                                 tier 0, needs: base/error.hpp
 ///
 /// Idea     for_each(tasks, f) calls f(task, worker) once for each task. Which worker takes a task
 ///          is chance, what a task covers is not: work is cut by its size, never by the thread

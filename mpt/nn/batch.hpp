@@ -7,7 +7,7 @@
 ///          place in the whole, so that dropout draws the masks of the joined batch on any number
 ///          of ranks.
 /// Formula  sample of row b = sample + b,  sample = (micro * ranks + rank) * B
-/// See      mpt/train/data.hpp (who fills it), dropout.hpp (who needs step and sample)
+/// See      train/data.hpp (who fills it), dropout.hpp (who needs step and sample)
 #pragma once
 #include "mpt/base/device_span.hpp" // device_span
 

@@ -7,7 +7,7 @@
 /// Idea     A model is a template on such a list and calls its members. A list of kernels has the
 ///          same members; a struct derived from this one may shadow some, to watch or change them.
 /// Formula  each member is the function of the same name in its own header: see there
-/// See      mpt/nn/gpt.hpp, mpt/nn/mlp.hpp, tests/nn/loops_test.cpp
+/// See      gpt.hpp and mlp.hpp (who call it), tests/nn/loops_test.cpp
 #pragma once
 #include "mpt/nn/attention.hpp"     // attention_forward, attention_backward
 #include "mpt/nn/cpu.hpp"           // cpu

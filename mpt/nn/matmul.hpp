@@ -96,7 +96,7 @@ void matmul(const cpu& on, T* c, int m, int n, int k, matrix<T> a, matrix<T> b,
         for (int r = 0; r < rows; ++r) {
             W* row = sum + r * stride;
             if (bias)
-                for (int q = 0; q < width; ++q) row[q] += wide_t<T>(widen(bias[j + q]));
+                for (int q = 0; q < width; ++q) row[q] += widen(bias[j + q]);
             narrow(row, out + std::size_t(r) * n, std::size_t(width));
         }
     });

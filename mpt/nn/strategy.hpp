@@ -7,15 +7,14 @@
 ///          gradient of; the step says when the window is done and when the weights are new. One
 ///          rank, DDP and ZeRO-1, 2, 3 differ only in what they do at these calls:
 ///
-///            acquire / release   zero3 gathers the unit, and frees it after use
-///            ready               ddp all-reduces it, zero1-3 reduce-scatter it, with a bucket's
-///          worth
-///            finish              wait for what ready() began
-///            publish             zero1 and zero2 gather the new weights
+///              acquire, release   zero3 gathers the unit, and frees it after use
+///              ready              ddp all-reduces it, zero1 to zero3 reduce-scatter it, by buckets
+///              finish             wait for what ready() began
+///              publish            zero1 and zero2 gather the new weights
 /// Costs    one virtual call a unit, none an element
 /// Breaks   acquire without release (zero3 would hold the whole model), ready before the unit's
 ///          last gradient (the tied embedding's comes last of all)
-/// See      mpt/dist/one_rank.hpp, mpt/nn/gpt.hpp (who calls it)
+/// See      dist/one_rank.hpp, gpt.hpp and mlp.hpp (who call it), tests/dist/one_rank_test.cpp
 #pragma once
 #include "mpt/base/device_span.hpp" // device_span
 #include "mpt/nn/params.hpp"        // pieces

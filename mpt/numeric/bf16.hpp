@@ -14,7 +14,7 @@
 ///          adding the rounding bias to a NaN: 7FFF8C22 becomes -0, 7F800001 becomes infinity
 /// See      rounding.hpp (how), cast.hpp (arrays), tests/numeric/bf16_test.cpp
 #pragma once
-#include "mpt/base/qualifiers.hpp"   // MPT_HOST_DEVICE
+#include "mpt/base/qualifiers.hpp"  // MPT_HOST_DEVICE
 #include "mpt/numeric/rounding.hpp" // bits_of, float_of, narrow_code, widen_code
 
 #include <cstdint>

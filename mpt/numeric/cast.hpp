@@ -13,7 +13,7 @@
 /// Source   Intel, Software Developer's Manual, volume 2: VCVTPS2PH, VCVTPH2PS, VCVTNEPS2BF16
 /// See      scalar.hpp (one element), tests/numeric/cast_test.cpp, tests/numeric/digest.cpp
 #pragma once
-#include "mpt/base/qualifiers.hpp"   // MPT_RESTRICT
+#include "mpt/base/qualifiers.hpp"  // MPT_RESTRICT
 #include "mpt/numeric/rounding.hpp" // fp32_magnitude, fp32_infinity, fp32_quiet
 #include "mpt/numeric/scalar.hpp"   // widen, narrow, wide_t, fp16, bf16
 

@@ -14,7 +14,7 @@
 /// Source   IEEE 754-2019, 3.6 (binary16)
 /// See      rounding.hpp (how), cast.hpp (arrays), tests/numeric/fp16_test.cpp
 #pragma once
-#include "mpt/base/qualifiers.hpp"   // MPT_HOST_DEVICE
+#include "mpt/base/qualifiers.hpp"  // MPT_HOST_DEVICE
 #include "mpt/numeric/rounding.hpp" // bits_of, float_of, narrow_code, widen_code
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 ///          (PTX cvt.rna), and plain truncation (an mma that reads the top 19 bits)
 /// See      rounding.hpp (how), cast.hpp (arrays), tests/numeric/tf32_test.cpp
 #pragma once
-#include "mpt/base/qualifiers.hpp"   // MPT_HOST_DEVICE
+#include "mpt/base/qualifiers.hpp"  // MPT_HOST_DEVICE
 #include "mpt/numeric/rounding.hpp" // bits_of, float_of, narrow_code, widen_code
 
 #include <cstdint>
