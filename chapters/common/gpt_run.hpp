@@ -39,8 +39,8 @@ public:
           n_(std::size_t(B) * std::size_t(T)),
           inputs_(mem, mpt::kind::data, n_ * std::size_t(M), "inputs"),
           targets_(mem, mpt::kind::data, n_ * std::size_t(M), "targets") {
-        mpt::check(text.vocab == 256, "data ", text.name, ": has tokens of a vocabulary of ",
-                   text.vocab, ", wanted text; give a text file");
+        mpt::check(text.vocabulary == 256, "data ", text.name, ": has tokens of a vocabulary of ",
+                   text.vocabulary, ", wanted text; give a text file");
         mpt::require_context(text, T);
     }
 

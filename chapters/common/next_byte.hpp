@@ -18,8 +18,8 @@ public:
     // path: "" is the corpus that comes with mpt.
     next_byte(const std::string& path, std::uint64_t seed)
         : data_(mpt::load_tokens(path.empty() ? MPT_CORPUS : path)), seed_(seed) {
-        mpt::check(data_.vocab == classes, data_.name, ": has tokens of a vocabulary of ",
-                   data_.vocab, ", wanted text; give a text file");
+        mpt::check(data_.vocabulary == classes, data_.name, ": has tokens of a vocabulary of ",
+                   data_.vocabulary, ", wanted text; give a text file");
         mpt::require_context(data_, bytes);
     }
 
@@ -32,7 +32,7 @@ public:
         put(ops, x, targets);
     }
 
-    // Part `part` of the held-out text, which windows() was never drawn from.
+    // Part `part` of the held-out text, which window() never draws from.
     template <class T>
     void held_out(const mpt::loops& ops, int part, int parts, mpt::device_span<T> x,
                   mpt::device_span<int> targets) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 //! [watched]
-/// A model calls its operations by name; the names below stand before those of mpt::loops.
+/// A model calls its operations by name; the names below hide those of mpt::loops.
 struct watched : mpt::loops {
     using mpt::loops::loops;
     std::vector<float>* seen = nullptr; // gets the gradients, in the order they are made

@@ -2,9 +2,10 @@
 // options.cpp -- the command line of `train`, its checks, and the options that a checkpoint keeps.
 #include "options.hpp"
 
-#include "mpt/base/error.hpp"   // check, error
-#include "mpt/base/version.hpp" // version
-#include "run_folder.hpp"       // saved_options, latest_run
+#include "mpt/base/error.hpp"       // check, error
+#include "mpt/base/version.hpp"     // version
+#include "mpt/train/loss_scale.hpp" // shortest
+#include "run_folder.hpp"           // saved_options, latest_run
 
 #include <CLI/CLI.hpp>
 
@@ -191,11 +192,6 @@ void check_values(const options& o) {
     }
 }
 
-std::string text_of(float value) {
-    char text[32];
-    return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
 } // namespace
 
 std::map<std::string, std::string> lasting(const options& o) {
@@ -205,22 +201,22 @@ std::map<std::string, std::string> lasting(const options& o) {
             {"kv-heads", std::to_string(o.kv_heads)},
             {"channels", std::to_string(o.channels)},
             {"context", std::to_string(o.context)},
-            {"dropout", text_of(o.dropout)},
+            {"dropout", mpt::shortest(o.dropout)},
             {"data", o.data},
             {"micro-batches", std::to_string(o.micro_batches)},
             {"batch", std::to_string(o.batch)},
             {"steps", std::to_string(o.steps)},
             {"seed", std::to_string(o.seed)},
-            {"lr", text_of(o.lr)},
-            {"min-lr", text_of(o.min_lr)},
+            {"lr", mpt::shortest(o.lr)},
+            {"min-lr", mpt::shortest(o.min_lr)},
             {"warmup", std::to_string(o.warmup)},
-            {"weight-decay", text_of(o.weight_decay)},
-            {"beta1", text_of(o.beta1)},
-            {"beta2", text_of(o.beta2)},
-            {"clip", text_of(o.clip)},
+            {"weight-decay", mpt::shortest(o.weight_decay)},
+            {"beta1", mpt::shortest(o.beta1)},
+            {"beta2", mpt::shortest(o.beta2)},
+            {"clip", mpt::shortest(o.clip)},
             {"scale", o.scale},
-            {"scale-start", text_of(o.scale_start)},
-            {"scale-min", text_of(o.scale_min)},
+            {"scale-start", mpt::shortest(o.scale_start)},
+            {"scale-min", mpt::shortest(o.scale_min)},
             {"scale-interval", std::to_string(o.scale_interval)},
             {"save-every", std::to_string(o.save_every)},
             {"validate-every", std::to_string(o.validate_every)}};

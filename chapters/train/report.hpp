@@ -146,8 +146,7 @@ private:
         if (epochs > 40) return "; it will learn the text by heart: give more text or fewer steps";
         if (tokens / double(P_) < 1)
             return "; far too little for a model of this size (about 20 tokens a parameter train "
-                   "it "
-                   "best for its cost, Hoffmann et al. 2022): more steps or a smaller model";
+                   "it best for its cost, Hoffmann et al. 2022): more steps or a smaller model";
         if (tokens / double(P_) < 20)
             return " (about 20 a parameter train a model best for its cost, Hoffmann et al. 2022)";
         return "";

@@ -12,6 +12,7 @@
 #include "mpt/train/checkpoint.hpp" // checkpoint_path, checkpoint_scalars
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -73,9 +74,10 @@ public:
             if (old.eof()) break; // a row without its end: the program died while it wrote it
             const auto value = mpt::json::parse(row, path);
             const auto* step = value.find("step");
-            mpt::check(step != nullptr, path,
-                       ": a row without a step; the file was changed by hand");
-            if (std::stol(step->text) > last_step) break;
+            std::int64_t number = 0;
+            mpt::check(step && step->to(number), path,
+                       ": a row without a step; the file was changed by hand, move it away");
+            if (number > last_step) break;
             each(value);
             kept += row + '\n';
         }

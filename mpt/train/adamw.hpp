@@ -8,7 +8,8 @@
 ///          v its mean square. Decay pulls the weight towards 0 apart from both.
 /// Formula  g' = factor g;  m += (1-b1)(g' - m);  v += (1-b2)(g'^2 - v);  t = applied steps, from 1
 ///          p -= lr decay p + lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps);  weights = round(p)
-/// Costs    28 bytes of traffic a parameter with 16-bit g and weights: 3 * 8 + 2 + 2; moments: 8
+/// Costs    traffic: 28 bytes a parameter = 3 * 8 (p, m, v) + 4 (fp32 g, or 16-bit g and weights).
+///          memory: 8 bytes a parameter = m and v
 /// Breaks   eps = 1e-8 in fp16 is 0, and 0/0 a NaN: all is fp32 here.  v = b2 v + (1-b2) g^2 with
 ///          b2 in fp32: 1 - fp32(.999) is off by 1.3e-5, the form above by 3e-8.
 ///          |g'| > 1.8e19: its square is infinite
@@ -35,7 +36,7 @@
 
 namespace mpt {
 
-/// What a step reads and writes: four lists of the same elements, those this rank owns, in order
+/// What a step reads and writes: four lists of the same elements, those this rank owns, in order.
 template <class T>
 struct adamw_state {
     pieces<wide_t<T>> master; // p, updated; see master_of(): of fp32 weights the weights themselves
@@ -115,12 +116,6 @@ struct adamw {
     double eps = 1e-8;          // keeps a weight without gradient from moving by 0/0
     double weight_decay = 0.01; // for the tensors that decay
     long applied = 0;           // t: steps taken; skipped ones do not count
-
-    /// m and v together, in bytes.
-    template <class T>
-    static constexpr std::size_t moment_bytes(std::size_t owned) {
-        return 2 * sizeof(wide_t<T>) * owned;
-    }
 
     /// One step. `grads`: pieces of T or, summed over a window, of float, still scaled; `factor`
     /// unscales and clips them: clip_factor(norm / S, max_norm) / S. Throws, with nothing changed,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file bigram.hpp
-/// What counting pairs can predict: the line a model must pass.            tier 5, needs:
-/// train/data.hpp
+/// What counting pairs can predict: the line a model must pass.       tier 5, needs: train/data.hpp
 ///
 /// Idea     Count which token follows which in the training part, predict the held-out part with
 ///          that. A model that does not beat it has learned no more than pairs.
@@ -37,7 +36,7 @@ struct bigram {
 inline bigram bigram_entropy(const token_data& data) {
     constexpr std::array tried{0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95};
     const std::vector<std::uint16_t>& t = data.tokens;
-    const std::size_t end = data.train_end, V = std::size_t(data.vocab);
+    const std::size_t end = data.train_end, V = std::size_t(data.vocabulary);
     check(end >= 2 && t.size() >= end + 2, "data ", data.name, ": ", end, " tokens to train and ",
           t.size() - end,
           " held out, wanted at least 2 of each to count pairs; give a longer file");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /// @file blocks.hpp
-/// What a rank owns, cut into tasks by size alone.                         tier 5, needs:
-/// base/error.hpp nn/params.hpp
+/// What a rank owns, cut into tasks by size alone.      tier 5, needs: base/error.hpp nn/params.hpp
 ///
-/// Idea     The pieces of a rank, one behind the other, are one packed array: so the moments of the
-///          optimizer lie. A task is a block of one piece; the cut depends on the sizes, never on
-///          the number of threads, so sums over blocks have the same bits on any machine.
+/// Idea     The pieces of a rank, one behind the other, make one packed array: that is how the
+///          optimizer's moments lie in memory. A task is a block of one piece; the cut depends on
+///          the sizes, never on the number of threads, so sums over blocks have the same bits with
+///          any number of them.
 /// See      inspect.hpp, adamw.hpp, master_weights.hpp, tests/train/blocks_test.cpp
 #pragma once
 #include "mpt/base/error.hpp" // check

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file clip.hpp
-/// No step longer than max_norm: one factor for all gradients.             tier 5, needs:
-/// base/error.hpp
+/// No step longer than max_norm: one factor for all gradients.        tier 5, needs: base/error.hpp
 ///
 /// Idea     One outlier batch must not throw the weights far away: where the gradient of the whole
 ///          model is longer than max_norm, it is shortened to that length, its direction kept.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file data.hpp
-/// Tokens from a file, and the windows a step is shown.                    tier 5, needs:
+/// Tokens from a file, and the samples a step is shown.                    tier 5, needs:
 /// base/error.hpp base/file.hpp base/json_write.hpp base/philox.hpp
 ///
 /// Idea     Any file is text of 256 tokens, its bytes; llm.c's token files hold GPT-2's 50257. The
@@ -9,7 +9,7 @@
 /// Formula  start = Philox(sample, step; seed) mod (train_end - T)
 ///          inputs = tokens[start, start + T),  targets = tokens[start + 1, start + T + 1)
 /// Costs    memory: 2 bytes a token
-/// Breaks   windows are drawn with replacement: an epoch is an amount, not once each token
+/// Breaks   samples are drawn with replacement: an epoch is an amount, not once each token
 /// Source   github.com/karpathy/llm.c, dev/data/data_common.py (token files), as of f1e2ace
 /// See      bigram.hpp, nn/batch.hpp, tests/train/data_test.cpp
 #pragma once
@@ -30,7 +30,7 @@ namespace mpt {
 
 struct token_data {
     std::vector<std::uint16_t> tokens;
-    int vocab = 0;             // every token is below it
+    int vocabulary = 0;        // every token is below it
     std::string name;          // the file
     std::size_t train_end = 0; // [0, train_end) is for training, the rest is held out
 };
@@ -38,7 +38,7 @@ struct token_data {
 inline constexpr std::int32_t gpt2_tokens = 20240520;   // llm.c's number in front of u16 tokens
 inline constexpr std::int32_t llama3_tokens = 20240801; // and of u32 tokens, which are refused
 inline constexpr std::size_t token_header = 1024;       // 256 x int32: magic, version, count, 0 ...
-inline constexpr int gpt2_vocab = 50257;
+inline constexpr int gpt2_vocabulary = 50257;
 
 inline void read_token_file(const input_file& file, token_data& data) {
     const std::string& name = file.name();
@@ -57,12 +57,12 @@ inline void read_token_file(const input_file& file, token_data& data) {
           file.size() - token_header, "; it was cut short, get it anew");
     data.tokens.resize(std::size_t(head[2]));
     file.read(token_header, std::as_writable_bytes(std::span(data.tokens)));
-    data.vocab = gpt2_vocab;
+    data.vocabulary = gpt2_vocabulary;
     const auto bad = std::find_if(data.tokens.begin(), data.tokens.end(),
-                                  [](std::uint16_t t) { return t >= gpt2_vocab; });
+                                  [](std::uint16_t t) { return t >= gpt2_vocabulary; });
     if (bad != data.tokens.end())
         throw error(join(name, ": token ", bad - data.tokens.begin(), " is ", *bad,
-                         ", wanted less than ", gpt2_vocab, "; it is damaged, get it anew"));
+                         ", wanted less than ", gpt2_vocabulary, "; it is damaged, get it anew"));
 }
 
 inline void read_text(const input_file& file, token_data& data) {
@@ -74,7 +74,7 @@ inline void read_text(const input_file& file, token_data& data) {
         std::transform(part.begin(), part.end(), data.tokens.begin() + std::ptrdiff_t(at),
                        [](std::byte b) { return std::to_integer<std::uint16_t>(b); });
     }
-    data.vocab = 256;
+    data.vocabulary = 256;
 }
 
 /// All tokens of a file. A name that ends in .bin, or llm.c's number at the beginning, means a
@@ -94,7 +94,7 @@ inline token_data load_tokens(const std::string& path) {
     return data;
 }
 
-/// Throws unless both parts hold a window of T tokens and the one that follows.
+/// Throws unless both parts hold a sample of T tokens and the token that follows.
 inline void require_context(const token_data& data, int T) {
     check(T > 0, "context: is ", T, ", wanted at least 1; give a larger --context");
     const std::size_t n = data.tokens.size(), held_out = n - data.train_end;
@@ -107,7 +107,7 @@ inline void require_context(const token_data& data, int T) {
 }
 
 /// Where sample number `sample` of attempted step `step` begins: in [0, train_end - T).
-inline std::size_t sample_window(const token_data& data, std::uint64_t seed, long step, long sample,
+inline std::size_t sample_start(const token_data& data, std::uint64_t seed, long step, long sample,
                                  int T) {
     // The last word tells these numbers from those of dropout, which has a layer there.
     const philox4 r = philox({{std::uint32_t(sample), std::uint32_t(std::uint64_t(sample) >> 32),
@@ -116,7 +116,7 @@ inline std::size_t sample_window(const token_data& data, std::uint64_t seed, lon
     return ((std::uint64_t(r.x[0]) << 32) | r.x[1]) % (data.train_end - std::size_t(T));
 }
 
-inline void copy_window(const token_data& data, std::size_t start, std::span<int> inputs,
+inline void copy_sample(const token_data& data, std::size_t start, std::span<int> inputs,
                         std::span<int> targets) { // (T), (T)
     const auto from = data.tokens.begin() + std::ptrdiff_t(start);
     std::copy_n(from, inputs.size(), inputs.begin());
@@ -133,27 +133,27 @@ inline void draw_batch(const token_data& data, std::uint64_t seed, long step, lo
           "draw_batch: room for ", inputs.size(), " inputs and ", targets.size(),
           " targets, wanted ", B, " x ", T, " of each");
     for (int b = 0; b < B; ++b)
-        copy_window(data, sample_window(data, seed, step, first_sample + b, T),
+        copy_sample(data, sample_start(data, seed, step, first_sample + b, T),
                     inputs.subspan(std::size_t(b) * n, n), targets.subspan(std::size_t(b) * n, n));
 }
 
-/// Row b of a held-out batch: window first + b of `windows`, which lie at even distances, the same
+/// Row b of a held-out batch: sample first + b of `samples`, which lie at even distances, the same
 /// in every run. They overlap where there are more than the held-out part has room for.
-inline void validation_batch(const token_data& data, int windows, int first, int B, int T,
+inline void validation_batch(const token_data& data, int samples, int first, int B, int T,
                              std::span<int> inputs, std::span<int> targets) {
     require_context(data, T);
     const std::size_t n = std::size_t(T);
     check(inputs.size() == std::size_t(B) * n && targets.size() == inputs.size() && first >= 0 &&
-              B >= 0 && first + B <= windows,
-          "validation_batch: windows ", first, " to ", first + B, " of ", windows, ", room for ",
+              B >= 0 && first + B <= samples,
+          "validation_batch: samples ", first, " to ", first + B, " of ", samples, ", room for ",
           inputs.size(), " inputs and ", targets.size(),
-          " targets; wanted windows that exist and room for ", B, " x ", T);
+          " targets; wanted samples that exist and room for ", B, " x ", T);
     const std::size_t last =
-        data.tokens.size() - data.train_end - n - 1; // start of the last window
+        data.tokens.size() - data.train_end - n - 1; // start of the last sample
     for (int b = 0; b < B; ++b) {
-        const std::size_t w = std::size_t(first + b);
-        const std::size_t start = windows > 1 ? last * w / std::size_t(windows - 1) : 0;
-        copy_window(data, data.train_end + start, inputs.subspan(std::size_t(b) * n, n),
+        const std::size_t number = std::size_t(first + b);
+        const std::size_t start = samples > 1 ? last * number / std::size_t(samples - 1) : 0;
+        copy_sample(data, data.train_end + start, inputs.subspan(std::size_t(b) * n, n),
                     targets.subspan(std::size_t(b) * n, n));
     }
 }

@@ -11,7 +11,7 @@
 /// Formula  squares[p] = sum of g^2 over piece p, each block within 9 * 2^-24 of it; blocks are
 ///          added in order;  norm = sqrt(sum of squares)
 /// Costs    one read of the gradients; 56 bytes a block of 16 Ki elements
-/// Breaks   taking an infinite sum for an overflow: in fp32 squares are from |g| = 1.8e19 on
+/// Breaks   taking an infinite sum for an overflow: from |g| = 1.8e19 on a square alone is infinite
 /// See      loss_scale.hpp (what follows), clip.hpp, tests/train/inspect_test.cpp
 #pragma once
 #include "mpt/nn/cpu.hpp"         // cpu

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file loss_scale.hpp
-/// Keep fp16 gradients out of underflow.                                   tier 5, needs:
-/// base/error.hpp
+/// Keep fp16 gradients out of underflow.                              tier 5, needs: base/error.hpp
 ///
 /// Idea     Multiply the loss by S before backward, divide the gradients by S before the step.
 ///          S grows until something overflows; an overflow shrinks S and skips that step.

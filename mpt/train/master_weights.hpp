@@ -3,9 +3,9 @@
 /// The weights that learn, in fp32, and the 16-bit copy that computes.     tier 5, needs:
 /// base/error.hpp nn/cpu.hpp nn/params.hpp numeric/cast.hpp numeric/scalar.hpp train/blocks.hpp
 ///
-/// Idea     A step changes a weight by a thousandth or less, which 8 or 11 bits of significand
-///          round away. So each rank keeps the weights it owns in fp32, updates those, and rounds
-///          them once for forward and backward. fp32 weights are their own master.
+/// Idea     Most steps change a weight by so small a part of it that 8 or 11 bits of significand
+///          round the change away. So each rank keeps the weights it owns in fp32, updates those,
+///          and rounds them once for forward and backward. fp32 weights are their own master.
 /// Formula  weights = round(master), after every step
 /// Costs    16-bit weights: 4 bytes a parameter owned.  fp32, fp64: 0
 /// Breaks   bf16 without a master: 1.0 - 1e-4 is 1.0, however often; a weight of 1 goes down only

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file schedule.hpp
-/// The learning rate: warm-up, then a cosine down to its minimum.          tier 5, needs:
-/// base/error.hpp
+/// The learning rate: warm-up, then a cosine down to its minimum.     tier 5, needs: base/error.hpp
 ///
 /// Idea     Small steps while AdamW's moments settle, then large ones, then ever smaller ones.
 /// Formula  it < w: lr (it + 1) / (w + 1);   it > d: min_lr;   else

@@ -28,6 +28,7 @@ static token_data chain(std::size_t n, int vocab, std::uint32_t state) {
 
 // The card's formula with maps, token by token.
 static double model(const token_data& d, double D, bool kneser_ney) {
+    const double V = d.vocabulary;
     std::map<std::pair<int, int>, double> n2;
     std::map<int, double> n1, before;
     std::map<int, std::set<int>> after, ahead;
@@ -41,8 +42,8 @@ static double model(const token_data& d, double D, bool kneser_ney) {
     double sum = 0;
     for (std::size_t i = d.train_end + 1; i < d.tokens.size(); ++i) {
         const int a = d.tokens[i - 1], b = d.tokens[i];
-        const double q = kneser_ney ? (double(ahead[b].size()) + 1) / (double(n2.size()) + d.vocab)
-                                    : (n1[b] + 1) / (double(d.train_end) + d.vocab);
+        const double q = kneser_ney ? (double(ahead[b].size()) + 1) / (double(n2.size()) + V)
+                                    : (n1[b] + 1) / (double(d.train_end) + V);
         const double pair = n2.count({a, b}) ? n2[{a, b}] : 0;
         const double p =
             before[a] > 0 ? (std::max(pair - D, 0.0) + D * double(after[a].size()) * q) / before[a]

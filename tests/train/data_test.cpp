@@ -50,7 +50,7 @@ TEST_CASE("any file is text: its bytes are the tokens, the last tenth is held ou
     REQUIRE(d.tokens.size() == text.size());
     CHECK(std::equal(text.begin(), text.end(), d.tokens.begin(),
                      [](char c, std::uint16_t t) { return t == static_cast<unsigned char>(c); }));
-    CHECK(d.vocab == 256);
+    CHECK(d.vocabulary == 256);
     CHECK(d.name == "any.txt");
     CHECK(d.train_end == 180000);
     put("one.txt", "x");
@@ -63,7 +63,7 @@ TEST_CASE("llm.c token files, by their name or their first number") {
         put(path, token_file(20240520, 1, 5, tokens));
         const token_data d = load_tokens(path);
         CHECK(d.tokens == tokens);
-        CHECK(d.vocab == 50257);
+        CHECK(d.vocabulary == 50257);
         CHECK(d.train_end == 5);
     }
 }
@@ -127,7 +127,7 @@ TEST_CASE("a corpus shorter than the context is refused, with the numbers that w
     CHECK(refusal([&] { validation_batch(numbered(1000), 2, 0, 2, 256, x, y); }) != "accepted");
 }
 
-TEST_CASE("windows: targets follow inputs, stay in the training part, and reach its ends") {
+TEST_CASE("samples: targets follow inputs, stay in the training part, and reach its ends") {
     for (const int T : {1, 3, 8}) {
         const token_data d = numbered(100);
         const std::size_t n = 64 * std::size_t(T);
@@ -172,11 +172,11 @@ TEST_CASE("N ranks and M micro-batches draw what one rank draws; steps and seeds
 TEST_CASE("starts are spread evenly") {
     const token_data d = numbered(1000);
     std::vector<int> counts(10);
-    for (long s = 0; s < 9000; ++s) ++counts[sample_window(d, 42, s / 100, s % 100, 10) / 89];
+    for (long s = 0; s < 9000; ++s) ++counts[sample_start(d, 42, s / 100, s % 100, 10) / 89];
     for (const int c : counts) CHECK(std::abs(c - 900) < 150); // 5 deviations of sqrt(900 * 0.9)
 }
 
-TEST_CASE("held-out windows are fixed, evenly spaced and inside the held-out part") {
+TEST_CASE("held-out samples are fixed, evenly spaced and inside the held-out part") {
     const token_data d = numbered(1000); // held out: 900 to 999
     constexpr int T = 9;
     std::vector<int> x(11 * T), y(11 * T);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// trainer.hpp -- the whole training run: the step of docs/design.md with what a real run needs
+// training.hpp -- the whole training run: the step of docs/design.md with what a real run needs
 // around it. Compiled once a precision (fp32.cpp, fp16.cpp, bf16.cpp).
 #pragma once
 #include "generate.hpp"
@@ -24,7 +24,7 @@
 #include "mpt/train/inspect.hpp"        // inspect, norm
 #include "mpt/train/loss_scale.hpp"     // loss_scale: seed, update
 #include "mpt/train/master_weights.hpp" // master_of, cast
-#include "mpt/train/schedule.hpp"       // cosine_schedule
+#include "mpt/train/schedule.hpp"       // schedule
 
 #include <csignal>
 #include <cstdio>
@@ -51,7 +51,7 @@ inline mpt::gpt_config model_config(const options& o, int vocabulary) {
     c.kv_heads = o.kv_heads ? o.kv_heads : o.heads;
     c.channels = o.channels;
     c.context = o.context;
-    c.vocabulary = vocabulary == mpt::gpt2_vocab ? 50304 : vocabulary; // a multiple of 128
+    c.vocabulary = vocabulary == mpt::gpt2_vocabulary ? 50304 : vocabulary; // a multiple of 128
     c.dropout = o.dropout;
     mpt::check_config(c);
     return c;
@@ -62,7 +62,7 @@ template <class T>
 struct training {
     training(const options& o, const mpt::token_data& data)
         : o(o), data(data), pool(o.threads), mem(o.device_memory),
-          config(model_config(o, data.vocab)),
+          config(model_config(o, data.vocabulary)),
           ops(pool, mem, scratch_bytes(), o.precision == "tf32"), model(config, ops, o.seed),
           strategy(ops, model.map), P(model.map.size()),
           weights(mem, mpt::kind::weights, P, "weights"),
@@ -98,9 +98,9 @@ struct training {
         mpt::draw_batch(data, o.seed, step, sample, o.batch, o.context, host_inputs, host_targets);
         return put({inputs.span(), targets.span(), o.batch, o.context, micro, step, sample});
     }
-    /// Held-out windows first to first + batch of `windows`.
-    mpt::batch held_out(int windows, int first) {
-        mpt::validation_batch(data, windows, first, o.batch, o.context, host_inputs, host_targets);
+    /// Held-out samples first to first + batch of `samples`.
+    mpt::batch held_out(int samples, int first) {
+        mpt::validation_batch(data, samples, first, o.batch, o.context, host_inputs, host_targets);
         return put({inputs.span(), targets.span(), o.batch, o.context, 0, 0, 0});
     }
 
@@ -109,7 +109,7 @@ struct training {
         mpt::gpt_config still = config;
         still.dropout = 0;
         mpt::gpt<T, mpt::loops> reader(still, ops);
-        const int batches = (256 + o.batch - 1) / o.batch; // 256 windows or a little more
+        const int batches = (256 + o.batch - 1) / o.batch; // 256 samples or a little more
         double sum = 0;
         for (int i = 0; i < batches; ++i)
             sum += reader.forward(strategy, weights.span(),
@@ -153,7 +153,7 @@ template <class T>
 void save(training<T>& run, const state& now, const std::string& dir) {
     std::map<std::string, std::string> words = lasting(run.o);
     for (const auto& [key, value] : now.scale.state()) words["scaler." + key] = value;
-    words["vocabulary"] = std::to_string(run.data.vocab);
+    words["vocabulary"] = std::to_string(run.data.vocabulary);
     words["attempted_steps"] = std::to_string(now.attempted);
     words["applied_steps"] = std::to_string(now.adam.applied);
     std::vector<float> room[3];
