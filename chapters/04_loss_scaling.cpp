@@ -13,6 +13,7 @@
 #include "common/progress.hpp" // progress: on stderr
 #include "common/watched.hpp"  // watched, compare: the gradients that backward stores
 
+#include "mpt/train/adamw.hpp"      // adamw: step
 #include "mpt/train/clip.hpp"       // clip_factor
 #include "mpt/train/inspect.hpp"    // inspect, norm, describe
 #include "mpt/train/loss_scale.hpp" // loss_scale: seed, update

@@ -13,6 +13,7 @@
 #include "common/progress.hpp" // progress: on stderr
 
 #include "mpt/nn/batch.hpp"         // ignored_target
+#include "mpt/train/adamw.hpp"      // adamw: step
 #include "mpt/train/clip.hpp"       // clip_factor
 #include "mpt/train/inspect.hpp"    // inspect, norm
 #include "mpt/train/loss_scale.hpp" // check_loss

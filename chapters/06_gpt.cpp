@@ -12,6 +12,7 @@
 #include "common/progress.hpp" // progress: on stderr
 #include "train/generate.hpp"  // generate: a sample
 
+#include "mpt/train/adamw.hpp"      // adamw: step
 #include "mpt/train/bigram.hpp"     // bigram_entropy
 #include "mpt/train/clip.hpp"       // clip_factor
 #include "mpt/train/inspect.hpp"    // inspect, norm, describe
