@@ -117,8 +117,8 @@ private:
         if (!(least <= most)) return {0, 1};
         return least == most ? std::pair{least - 0.5, most + 0.5} : std::pair{least, most};
     }
-    static std::vector<double> ticks(double from,
-                                     double to) { // 1, 2 or 5 times a power of ten apart
+    // 1, 2 or 5 times a power of ten apart.
+    static std::vector<double> ticks(double from, double to) {
         double step = std::pow(10, std::floor(std::log10((to - from) / 5)));
         for (const double more : {2.0, 2.5, 2.0})
             if ((to - from) / step > 7) step *= more;

@@ -28,8 +28,7 @@
 
 namespace mpt {
 
-inline constexpr std::size_t largest_write = std::size_t(1)
-                                             << 30; // Linux takes 2 GiB - 4 KiB a call
+inline constexpr std::size_t largest_write = 1u << 30; // Linux takes 2 GiB - 4 KiB a call
 
 /// A regular file that is read. Every error begins with "KIND PATH: ".
 class input_file {

@@ -115,10 +115,11 @@ private:
         do n = write(file_, text.data(), text.size());
         while (n < 0 && errno == EINTR);
         ok_ = n == ssize_t(text.size());
-        if (ok_)
+        if (ok_) {
             size_ += n;
-        else if (ftruncate(file_, size_) != 0) // half an event would make all of them unreadable
-            ok_ = false;
+        } else { // half an event would make all of them unreadable
+            [[maybe_unused]] const int cut = ftruncate(file_, size_);
+        }
     }
 
     int file_;

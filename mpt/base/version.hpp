@@ -7,6 +7,6 @@
 
 namespace mpt {
 
-inline constexpr const char version[] = "0.1.0";  ///< major.minor.patch
+inline constexpr const char version[] = "0.1.0"; ///< major.minor.patch
 
-}  // namespace mpt
+} // namespace mpt

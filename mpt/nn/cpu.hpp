@@ -25,7 +25,7 @@ public:
                    "scratch of the operations") {}
 
     thread_pool& pool;
-    bool tf32; // operands of matrix products are rounded to 10 fraction bits first
+    bool tf32; // operands of matrix products are rounded to 10 mantissa bits first
 
     /// Room for `count` elements of W, this worker's own, until the task ends.
     /// The same region every time: call once a task and cut it up.

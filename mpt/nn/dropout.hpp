@@ -8,7 +8,7 @@
 ///          batch and no rank: N ranks draw what one rank would.
 /// Formula  y = keep ? x / (1 - p) : 0,  keep = uniform01(word e mod 4 of philox(counter)) >= p
 ///          counter = (e / 4, sample, step, layer), key = the two halves of the seed
-/// Costs    10 rounds of Philox for 4 elements: 1 to 2 ns an element; no memory
+/// Costs    10 rounds of Philox for 4 elements; no memory
 /// Breaks   two places that share `layer` drop the same elements
 /// Source   Srivastava et al. 2014, Dropout; Salmon et al. 2011 (Philox)
 /// See      philox.hpp, tests/nn/dropout_test.cpp

@@ -7,7 +7,7 @@
 ///          positions share a token, so they are first chained by token, then each row is summed by
 ///          one worker, in the order of the positions.
 /// Formula  y[b,t] = wte[token[b,t]] + wpe[t];  dwte[v] += sum of dy at the positions of token v
-/// Costs    backward: embedding_scratch(), and no work for tokens that do not occur but a glance
+/// Costs    backward: embedding_scratch(), and one look at each token that does not occur
 /// Breaks   adding up in 16 bits: 1.0 added 4096 times gives 256 in bf16, 2048 in fp16
 /// Source   karpathy/llm.c#272 (deterministic, fp32 sums)
 /// See      tests/nn/embedding_test.cpp

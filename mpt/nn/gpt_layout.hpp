@@ -28,11 +28,11 @@ namespace mpt {
 struct gpt_config {
     int layers = 4;
     int heads = 4;
-    int kv_heads = 4;    // = heads: multi-head; 1: multi-query; between: grouped-query attention
-    int channels = 128;  // C
-    int context = 128;   // T, the most tokens a row may have
+    int kv_heads = 4;     // = heads: multi-head; 1: multi-query; between: grouped-query attention
+    int channels = 128;   // C
+    int context = 128;    // T, the most tokens a row may have
     int vocabulary = 256; // V
-    float dropout = 0;   // after the embedding, in attention, and on both branches of a block
+    float dropout = 0;    // after the embedding, in attention, and on both branches of a block
 
     int head_dim() const { return channels / heads; }
     int qkv() const { return (heads + 2 * kv_heads) * head_dim(); } // Q

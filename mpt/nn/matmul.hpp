@@ -8,7 +8,7 @@
 ///          time into the worker's scratch, summed in fp32, and each element of C is rounded once,
 ///          at the end.
 /// Formula  c(m,n) = round( sum over k of wide(a(m,k)) wide(b(k,n)) + bias(n) )
-///          with tf32, wide(x) = x rounded to 10 fraction bits
+///          with tf32, wide(x) = x rounded to 10 mantissa bits
 /// Costs    matmul_scratch() a worker: it does not grow with the matrices
 /// Breaks   a CPU without 16-bit arithmetic gains memory from 16-bit operands, not time
 /// Source   NVIDIA A100 whitepaper (TF32: operands rounded, products exact, sums in fp32)

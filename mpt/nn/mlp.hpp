@@ -17,9 +17,11 @@
 #include "mpt/nn/strategy.hpp"    // strategy: acquire, release, collect, ready
 #include "mpt/numeric/scalar.hpp" // wide_t
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mpt {
@@ -43,11 +45,10 @@ struct mlp_acts {
         for (buffer<T>& d : dx) d = buffer<T>(mem, kind::temp, widest, "gradients of activations");
     }
 
-    std::vector<buffer<T>>
-        x; // (rows, width)  x[0]: the features; x[i]: gelu(z[i]); none for the last
-    std::vector<buffer<T>> z; // (rows, width)  before gelu; the last: logits, then their gradient
+    std::vector<buffer<T>> x;      // (rows,width) x[0]: features; x[i]: gelu(z[i]), but the last
+    std::vector<buffer<T>> z;      // (rows,width) before gelu; the last: logits, then dlogits
     buffer<wide_t<T>> losses, lse; // (rows)
-    buffer<T> dx[2];               // (rows, widest)
+    buffer<T> dx[2];               // (rows,widest)
 };
 
 template <class T, class Ops>
@@ -119,8 +120,8 @@ private:
         }
         return map;
     }
-    auto shape(int i, int rows) const {
-        return linear_shape{rows, widths[std::size_t(i)], widths[std::size_t(i) + 1]};
+    linear_shape shape(int i, int rows) const {
+        return {rows, widths[std::size_t(i)], widths[std::size_t(i) + 1]};
     }
 };
 
