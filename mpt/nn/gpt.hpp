@@ -9,10 +9,8 @@
 /// Formula  x = wte[token] + wpe[t];  x += attn(ln_1(x));  x += mlp(ln_2(x));  logits = ln_f(x)
 ///          wte' loss = sum over targets of -log softmax(logits)[target], not divided: the step
 ///          divides by the tokens of its whole window
-/// Costs    about 6 P operations a token plus 12 L C T / 2 for causal attention (forward 1,
-///          backward 2)
-/// Breaks   the gradient of wte has two sources, the head first, the embedding last: ready only
-///          then
+/// Costs    about 6 P + 6 L C T operations a token, a third of them forward (attention is causal)
+/// Breaks   the gradient of wte comes from the head and, last, from the embedding: ready only then
 /// Source   Radford et al. 2019, section 2.3; Press and Wolf 2017, arXiv:1608.05859 (tied head)
 /// See      gpt_layout.hpp (sizes, parameters, activations), chapters/06_gpt.cpp,
 ///          tests/nn/gpt_test.cpp
