@@ -6,9 +6,9 @@
 /// Idea     A unit is acquired, used, released; backward says when its gradient is ready. Weights,
 ///          activations and their gradients are T; inside an operation everything is wide_t<T>
 ///          and rounded once. `ops` is the list of operations: plain loops (loops.hpp), kernels.
-/// Formula  x = wte[token] + wpe[t];  x += attn(ln_1(x));  x += mlp(ln_2(x));  logits = ln_f(x)
-///          wte' loss = sum over targets of -log softmax(logits)[target], not divided: the step
-///          divides by the tokens of its whole window
+/// Formula  x = wte[token] + wpe[t];  a block: x += attn(ln_1(x)), x += mlp(ln_2(x))
+///          logits = ln_f(x) wte^T;  loss = sum over targets of -log softmax(logits)[target], not
+///          divided: the step divides by the tokens of its whole window
 /// Costs    about 6 P + 6 L C T operations a token, a third of them forward (attention is causal)
 /// Breaks   the gradient of wte comes from the head and, last, from the embedding: ready only then
 /// Source   Radford et al. 2019, section 2.3; Press and Wolf 2017, arXiv:1608.05859 (tied head)

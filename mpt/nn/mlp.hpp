@@ -6,7 +6,7 @@
 /// Idea     What gpt.hpp does, with nothing but linear layers and gelu between them: features in,
 ///          logits of classes out, cross-entropy. A unit a layer. Chapters that are about the step
 ///          and not about attention use it.
-/// Formula  x_0 = features;  z_i = x_i W_i' + b_i;  x_i+1 = gelu(z_i);  logits = z_last
+/// Formula  x_0 = features;  z_i+1 = x_i W_i^T + b_i;  x_i = gelu(z_i);  logits = z_last
 ///          parameters: sum over layers of in * out + out
 /// Costs    kept a row: s (2 * hidden widths + classes + features) + w * 2
 /// See      gpt.hpp, chapters/01_step.cpp, tests/nn/mlp_test.cpp
