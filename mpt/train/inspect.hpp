@@ -82,10 +82,13 @@ template <class G>
 void add_squares(const G* x, doubles& sum) {
     floats eight[4] = {};
     for (std::size_t i = 0; i < stride; i += 32) {
-        // Two pages ahead, since the hardware looks ahead to the end of a page only.
-        constexpr int near = sizeof(G) == 2 ? 3 : 2; // into the first cache, or the second
-        for (std::size_t line = 0; line < 32 * sizeof(G); line += 64)
-            __builtin_prefetch(reinterpret_cast<const char*>(x + i) + 8192 + line, 0, near);
+        // Two pages ahead, since the hardware looks ahead to the end of a page only: into the
+        // second cache, and from there into the first.
+        for (std::size_t line = 0; line < 32 * sizeof(G); line += 64) {
+            const char* const at = reinterpret_cast<const char*>(x + i) + line;
+            __builtin_prefetch(at + 8192, 0, 2);
+            __builtin_prefetch(at + 2048, 0, 3);
+        }
         floats v[4];
         load(x + i, v);
         for (int k = 0; k < 4; ++k) eight[k] += v[k] * v[k];
