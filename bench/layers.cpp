@@ -25,7 +25,7 @@ struct machine {
 
 void bench_layernorm(bench::table& table, const machine& with, int rows, int C) {
     const std::size_t n = std::size_t(rows) * std::size_t(C);
-    const std::string size = " " + std::to_string(rows) + " x " + std::to_string(C);
+    const std::string size = mpt::join(" ", rows, " x ", C);
     if (!table.wants("layernorm forward" + size) && !table.wants("layernorm backward" + size))
         return;
     const mpt::layernorm_shape s{rows, C};
