@@ -111,7 +111,9 @@ void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> m
             for (std::size_t k = 0; k < group; ++k) {
                 T* const place = y.data() + (r0 + k) * n;
                 W* const out = written<T>(place, room + 2 * n);
-                layernorm_row(out, in[k], m[k], scale[k], g, b, n, in[k] + layernorm_group * n);
+                const bool more = r0 + layernorm_group + k < end; // else another worker's
+                layernorm_row(out, in[k], m[k], scale[k], g, b, n,
+                              more ? in[k] + layernorm_group * n : in[k]);
                 narrow(out, place, n);
             }
         }
