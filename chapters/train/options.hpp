@@ -17,7 +17,7 @@ struct options {
 
     // a step: micro_batches of batch rows of context tokens
     int micro_batches = 1, batch = 16;
-    long steps = 1000;   // in all: sets the learning rate's schedule
+    long steps = 1500;   // in all: sets the learning rate's schedule
     long stop_after = 0; // save and exit after this step; 0: after the last
     std::uint64_t seed = 1;
 
