@@ -51,9 +51,6 @@ wide_t<T>* written(T* place, wide_t<T>* room) {
         return room;
 }
 
-// Rows at a time. What follows a sum waits for its last step; four sums keep the CPU busy.
-inline constexpr std::size_t layernorm_group = 4;
-
 template <class W>
 inline W row_mean(const W* x, std::size_t n) {
     return row_sum<W>(n, [x](std::size_t i) { return x[i]; }) / W(n);
@@ -65,8 +62,8 @@ inline W row_rstd(const W* x, W mean, std::size_t n) {
     });
     return W(1) / std::sqrt(square / W(n) + W(layernorm_epsilon));
 }
-// next: the row of the next group that is called into the cache meanwhile, a line at a time: here
-// nothing waits for memory. Past the end of x it does no harm.
+// next: the next row, called into the cache meanwhile, a line at a time: here nothing waits for
+// memory. Past the end of x it does no harm.
 template <class W>
 inline void layernorm_row(W* MPT_RESTRICT y, const W* MPT_RESTRICT x, W mean, W rstd,
                           const W* MPT_RESTRICT gamma, const W* MPT_RESTRICT beta, std::size_t n,
@@ -99,23 +96,14 @@ void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> m
         W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s));
         const W* g = widen(gamma.data(), n, room);
         const W* b = widen(beta.data(), n, room + n);
-        for (std::size_t r0 = begin; r0 < end; r0 += layernorm_group) {
-            const std::size_t group = std::min(layernorm_group, end - r0);
-            const W* in[layernorm_group];
-            W* const m = mean.data() + r0;
-            W* const scale = rstd.data() + r0;
-            for (std::size_t k = 0; k < group; ++k)
-                in[k] = widen(x.data() + (r0 + k) * n, n, room + (3 + k) * n);
-            for (std::size_t k = 0; k < group; ++k) m[k] = row_mean(in[k], n);
-            for (std::size_t k = 0; k < group; ++k) scale[k] = row_rstd(in[k], m[k], n);
-            for (std::size_t k = 0; k < group; ++k) {
-                T* const place = y.data() + (r0 + k) * n;
-                W* const out = written<T>(place, room + 2 * n);
-                const bool more = r0 + layernorm_group + k < end; // else another worker's
-                layernorm_row(out, in[k], m[k], scale[k], g, b, n,
-                              more ? in[k] + layernorm_group * n : in[k]);
-                narrow(out, place, n);
-            }
+        for (std::size_t r = begin; r < end; ++r) {
+            T* const place = y.data() + r * n;
+            const W* const in = widen(x.data() + r * n, n, room + 3 * n);
+            W* const out = written<T>(place, room + 2 * n);
+            const W m = mean.data()[r] = row_mean(in, n);
+            const W scale = rstd.data()[r] = row_rstd(in, m, n);
+            layernorm_row(out, in, m, scale, g, b, n, r + 1 < end ? in + n : in);
+            narrow(out, place, n);
         }
     });
 }
