@@ -33,8 +33,8 @@ inline constexpr std::size_t layernorm_parts = 32;
 /// Elements of wide_t<T> of scratch a worker needs.
 template <class T>
 constexpr std::size_t layernorm_scratch(layernorm_shape s) {
-    // dgamma and dbeta of the parts of the rows; x, dy, gamma, result, dx before (forward: less)
-    return (layernorm_parts * 2 + 5) * std::size_t(s.channels);
+    // dgamma and dbeta of the parts of the rows; x, dy, gamma, result (forward: as many)
+    return (layernorm_parts * 2 + 4) * std::size_t(s.channels);
 }
 
 // Rows of a task: about 16 K elements.
@@ -108,8 +108,8 @@ void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> m
     });
 }
 
-// One row: dx, and the row's terms of dgamma and dbeta added to the sums.
-template <class W>
+// One row: dx, or += it, and the row's terms of dgamma and dbeta added to the sums.
+template <bool accumulate, class W>
 inline void layernorm_gradient_row(W* MPT_RESTRICT dx, W* MPT_RESTRICT dgamma,
                                    W* MPT_RESTRICT dbeta, const W* MPT_RESTRICT dy,
                                    const W* MPT_RESTRICT x, const W* MPT_RESTRICT gamma, W mean,
@@ -122,7 +122,8 @@ inline void layernorm_gradient_row(W* MPT_RESTRICT dx, W* MPT_RESTRICT dgamma,
         const W normal = (x[i] - mean) * rstd;
         dgamma[i] += dy[i] * normal;
         dbeta[i] += dy[i];
-        dx[i] = rstd * (dy[i] * gamma[i] - first - normal * second);
+        const W g = rstd * (dy[i] * gamma[i] - first - normal * second);
+        dx[i] = accumulate ? dx[i] + g : g;
     }
 }
 
@@ -153,16 +154,20 @@ void layernorm_backward(const cpu& on, device_span<T> dx, device_span<T> dgamma,
         std::fill_n(dg, 2 * n, W(0));
         W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s)) + layernorm_parts * 2 * n;
         const W* g = widen(gamma.data(), n, room);
-        W* const out = room + n;
+        const bool in_place = dx.data() == dy.data(); // a row of dy is read to the end first
         for (std::size_t r = begin; r < end; ++r) {
             const W* in = widen(x.data() + r * n, n, room + 2 * n);
             const W* d = widen(dy.data() + r * n, n, room + 3 * n);
-            layernorm_gradient_row(out, dg, db, d, in, g, mean.data()[r], rstd.data()[r], n);
+            T* const place = dx.data() + r * n;
+            W* const out = in_place ? room + n : written<T>(place, room + n);
+            const W m = mean.data()[r], scale = rstd.data()[r];
             if (accumulate) {
-                const W* before = widen(dx.data() + r * n, n, room + 4 * n);
-                for (std::size_t i = 0; i < n; ++i) out[i] += before[i];
+                if (!std::is_same_v<T, W>) widen(place, n, out);
+                layernorm_gradient_row<true>(out, dg, db, d, in, g, m, scale, n);
+            } else {
+                layernorm_gradient_row<false>(out, dg, db, d, in, g, m, scale, n);
             }
-            narrow(out, dx.data() + r * n, n);
+            narrow(out, place, n);
         }
     });
     on.pool.for_ranges(2 * n, 256, [&](std::size_t begin, std::size_t end, int) {
