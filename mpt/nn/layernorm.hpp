@@ -37,9 +37,12 @@ constexpr std::size_t layernorm_scratch(layernorm_shape s) {
     return (layernorm_parts * 2 + 4) * std::size_t(s.channels);
 }
 
-// Rows of a task: about 16 K elements.
-inline std::size_t rows_grain(int channels) {
-    return std::max<std::size_t>(1, 16384 / std::size_t(std::max(channels, 1)));
+// Rows of a task: an eighth of all, within 16 K to 64 K elements. The first rows of a task are not
+// called ahead, so tasks are not short.
+inline std::size_t rows_grain(layernorm_shape s) {
+    const std::size_t n = std::size_t(std::max(s.channels, 1));
+    return std::clamp<std::size_t>(std::size_t(s.rows) / 8, std::max<std::size_t>(16384 / n, 1),
+                                   std::max<std::size_t>(65536 / n, 1));
 }
 
 // Where to compute a result: in its own place if that is wide, else in `room`, to be narrowed.
@@ -62,7 +65,7 @@ inline W row_rstd(const W* x, W mean, std::size_t n) {
     });
     return W(1) / std::sqrt(square / W(n) + W(layernorm_epsilon));
 }
-// next: the next row, called into the cache meanwhile, a line at a time: here nothing waits for
+// next: a row that is called into the cache meanwhile, a line at a time: here nothing waits for
 // memory. Past the end of x it does no harm.
 template <class W>
 inline void layernorm_row(W* MPT_RESTRICT y, const W* MPT_RESTRICT x, W mean, W rstd,
@@ -91,7 +94,7 @@ void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> m
           rstd.size(), ", ", x.size(), ", ", gamma.size(), ", ", beta.size(), " elements; ", rows,
           " rows of ", n, " channels want ", rows * n, ", ", rows, ", ", rows, ", ", rows * n,
           ", ", n, ", ", n);
-    on.pool.for_ranges(rows, rows_grain(s.channels), [&](std::size_t begin, std::size_t end,
+    on.pool.for_ranges(rows, rows_grain(s), [&](std::size_t begin, std::size_t end,
                                                          int worker) {
         W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s));
         const W* g = widen(gamma.data(), n, room);
@@ -102,7 +105,7 @@ void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> m
             W* const out = written<T>(place, room + 2 * n);
             const W m = mean.data()[r] = row_mean(in, n);
             const W scale = rstd.data()[r] = row_rstd(in, m, n);
-            layernorm_row(out, in, m, scale, g, b, n, r + 1 < end ? in + n : in);
+            layernorm_row(out, in, m, scale, g, b, n, r + 2 < end ? in + 2 * n : in);
             narrow(out, place, n);
         }
     });
