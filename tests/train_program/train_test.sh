@@ -208,7 +208,7 @@ memory)
 precisions|soak)
     # The default run in three precisions, whole (soak); or as many steps of a model so small that
     # they cost less than a twentieth.
-    small='--layers 2 --channels 48 --context 64 --batch 8'
+    small='--layers 2 --channels 32 --context 64 --batch 4'
     [ "$case_name" = soak ] && small=
     losses=
     for precision in fp32 bf16 fp16; do
