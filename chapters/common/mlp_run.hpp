@@ -20,7 +20,7 @@ template <class T> // the format of weights, gradients and activations
 struct mlp_run {
     using wide = mpt::wide_t<T>; // of the optimizer: fp32
 
-    // copy: temp where the fp32 copy of 16-bit weights lasts for a step only, as in chapter 2.
+    // copy: temp where the fp32 copy of 16-bit weights lasts for a step only, as in chapter 3.
     mlp_run(int rows, int threads, std::uint64_t seed, mpt::kind copy = mpt::kind::master)
         : pool(threads), ops(pool, mem, mpt::linear_scratch<T>() * sizeof(wide)),
           model({next_byte::features, 256, next_byte::classes}, ops), strategy(ops, model.map),

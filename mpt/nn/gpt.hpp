@@ -12,7 +12,7 @@
 /// Costs    about 6 P + 6 L C T operations a token, a third of them forward (attention is causal)
 /// Breaks   the gradient of wte comes from the head and, last, from the embedding: ready only then
 /// Source   Radford et al. 2019, section 2.3; Press and Wolf 2017, arXiv:1608.05859 (tied head)
-/// See      gpt_layout.hpp (sizes, parameters, activations), chapters/06_gpt.cpp,
+/// See      gpt_layout.hpp (sizes, parameters, activations), chapters/09_gpt.cpp,
 ///          tests/nn/gpt_test.cpp
 #pragma once
 #include "mpt/nn/batch.hpp"      // batch

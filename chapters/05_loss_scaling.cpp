@@ -160,7 +160,7 @@ int loss_scaling(const options& o) {
 
 int main(int argc, char** argv) {
     options o;
-    arguments args(argc, argv, "04_loss_scaling",
+    arguments args(argc, argv, "05_loss_scaling",
                    "Loss scaling: a small GPT in fp16, without and with it, and what becomes of "
                    "its gradients at each scale.");
     args.add("--steps", o.steps, "training steps, twice", 20);

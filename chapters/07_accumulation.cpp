@@ -175,7 +175,7 @@ int accumulation(const options& o) {
 
 int main(int argc, char** argv) {
     options o;
-    arguments args(argc, argv, "05_accumulation",
+    arguments args(argc, argv, "07_accumulation",
                    "Gradient accumulation: a small GPT learns from texts of different lengths, in "
                    "windows of 4 micro-batches, in fp32.");
     args.add("--steps", o.steps, "training steps", 20);

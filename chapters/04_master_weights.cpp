@@ -65,7 +65,7 @@ outcome train(const options& o, next_byte& data, const std::string& name, bool k
         mpt::check(health.finite, "step ", step + 1, ": ", mpt::describe(health, run.model.map));
         const double factor = mpt::clip_factor(mpt::norm(health), 1);
 
-        if (!keep_master) mpt::cast(run.ops, run.owned.weights, run.owned.master); // chapter 2
+        if (!keep_master) mpt::cast(run.ops, run.owned.weights, run.owned.master); // chapter 3
         adam.step(run.ops, run.model.map, run.owned, g, factor, o.lr); // master, then weights
         run.strategy.publish(run.weights);
         //! [step]
@@ -135,7 +135,7 @@ int master_weights(const options& o) {
 
 int main(int argc, char** argv) {
     options o;
-    arguments args(argc, argv, "03_master_weights",
+    arguments args(argc, argv, "04_master_weights",
                    "16-bit weights with and without an fp32 master copy, beside fp32.");
     args.add("--format", o.format, "of weights, gradients and activations", {"bf16", "fp16"});
     args.add("--no-master", o.no_master, "break it: the master is forgotten after every step");

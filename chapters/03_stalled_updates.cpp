@@ -147,7 +147,7 @@ int stalled_updates(const options& o) {
 
 int main(int argc, char** argv) {
     options o;
-    arguments args(argc, argv, "02_stalled_updates",
+    arguments args(argc, argv, "03_stalled_updates",
                    "What rounding does to updates: 16-bit weights, updated in place.");
     args.add("--format", o.format, "of the weights", {"bf16", "fp16", "fp32"});
     args.add("--steps", o.steps, "training steps", 1);
