@@ -12,7 +12,8 @@ case $name in
     cast) rows='fp32 to fp16, plain|fp16 to fp32, str|fp32 to bf16, plain|bf16 to fp32, str' ;;
     optimizer) rows='inspect fp32|inspect fp16|AdamW, fused, of|AdamW, fused, against|accumulate' ;;
     layers) rows='layernorm forward|layernorm backward|gelu forward|gelu backward|softmax' ;;
-    product) rows='own loop|matmul fp16|matmul bf16' ;;
+    product) rows='own loop|own loop, of plain|matmul fp16|matmul bf16' ;;
+    attention) rows='forward, T|backward, T|both ways, T|bytes, T' ;;
     memory) rows='buffers of|VmHWM, fp16|VmHWM, fp32' ;;
     *) fail "no rows are known for it: add them to $0" ;;
 esac

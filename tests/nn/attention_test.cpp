@@ -279,6 +279,37 @@ TEST_CASE("attention: same bits for 1, 2 and 3 threads") {
     CHECK((same_bits(a.out, c.out) && same_bits(a.lse, c.lse) && same_bits(a.dqkv, c.dqkv)));
 }
 
+TEST_CASE("attention works in memory that grows with T, not with T squared") {
+    // 4 T D: k, v and their gradients; 2 * 64 T: a block's scores and their gradients.
+    const auto beyond = [](int T) {
+        return attention_scratch<float>({1, T, 2, 1, 16}) -
+               attention_scratch<float>({1, 0, 2, 1, 16});
+    };
+    for (const int T : {64, 128, 4096, 65536}) CHECK(beyond(T) == std::size_t(T) * (4 * 16 + 128));
+
+    // And it takes no more: scratch of just that size does, a cache line less does not.
+    const attention_shape s{1, 192, 2, 1, 16};
+    const std::size_t bytes = attention_scratch<float>(s) * sizeof(float);
+    const auto qkv = numbers<float>(sizes(s).qkv, 1), dout = numbers<float>(sizes(s).out, 2);
+    for (const std::size_t less : {0, 64}) {
+        memory mem;
+        thread_pool pool(1);
+        const cpu on(pool, mem, bytes - less);
+        std::vector<float> out(sizes(s).out), lse(sizes(s).lse), dqkv(qkv.size());
+        const auto both = [&] {
+            attention_forward<float>(on, span(out), span(lse), span(qkv), s);
+            attention_backward<float>(on, span(dqkv), span(dout), span(qkv), span(out), span(lse),
+                                      s);
+        };
+        if (less == 0) {
+            CHECK_NOTHROW(both());
+            CHECK(mem.books.at_peak(kind::temp) == (bytes + 63) / 64 * 64); // whole cache lines
+        } else {
+            CHECK_THROWS_AS(both(), error);
+        }
+    }
+}
+
 TEST_CASE("attention refuses heads that do not divide, and arrays that do not fit") {
     machine m;
     std::vector<float> qkv(2 * 3 * 10), out(2 * 3 * 6), lse(2 * 3 * 3);
