@@ -13,7 +13,7 @@
 ///          A carry out of the mantissa raises the exponent, which is the next float again, and
 ///          out of the largest finite number it reaches infinity. NaN is set aside before.
 /// Source   IEEE 754-2019, 4.3.1 (ties to even), 6.2.3 (NaN payloads)
-/// See      fp16.hpp, bf16.hpp, tf32.hpp, tests/numeric/rounding_test.cpp
+/// See      fp16.hpp, bf16.hpp, tf32.hpp, fp8.hpp, tests/numeric/rounding_test.cpp
 #pragma once
 #include "mpt/base/qualifiers.hpp" // MPT_HOST_DEVICE
 
@@ -75,34 +75,55 @@ MPT_HOST_DEVICE constexpr std::uint32_t round_magnitude(std::uint32_t a) {
     return select(a < smallest_normal, subnormal, normal);
 }
 
-/// The code of a format with infinities (IEEE's shape) for the float with these bits. A NaN stays
-/// one: sign and top mantissa bits kept, quiet bit set, as x86's F16C and arm64 do it.
+/// Round first, then decide: the code for the float with these bits, where a magnitude that rounds
+/// past the code `largest` becomes `beyond`, and a NaN becomes `nan` (both without sign).
 template <int exponent_bits, int mantissa_bits>
-MPT_HOST_DEVICE constexpr std::uint32_t narrow_code(std::uint32_t bits) {
+MPT_HOST_DEVICE constexpr std::uint32_t narrow_code(std::uint32_t bits, std::uint32_t largest,
+                                                    std::uint32_t beyond, std::uint32_t nan) {
     using to = bit_layout<exponent_bits, mantissa_bits>;
     const std::uint32_t a = bits & fp32_magnitude;
     const std::uint32_t rounded = round_magnitude<exponent_bits, mantissa_bits>(a);
-    const std::uint32_t number = rounded < to::infinity ? rounded : to::infinity;
-    const std::uint32_t nan = to::infinity | to::quiet | ((a & fp32_mantissa) >> to::dropped);
+    const std::uint32_t number = rounded <= largest ? rounded : beyond;
     return ((bits >> 31) << to::sign) | select(a > fp32_infinity, nan, number);
 }
 
-/// The bits of the float equal to a code of such a format. Exact; a NaN becomes quiet.
+/// The NaN of a format of IEEE's shape for an fp32 NaN: top mantissa bits kept, quiet bit set, as
+/// x86's F16C and arm64 do it.
+template <int exponent_bits, int mantissa_bits>
+MPT_HOST_DEVICE constexpr std::uint32_t narrow_nan(std::uint32_t bits) {
+    using to = bit_layout<exponent_bits, mantissa_bits>;
+    return to::infinity | to::quiet | ((bits & fp32_mantissa) >> to::dropped);
+}
+
+/// The code of a format with infinities (IEEE's shape) for the float with these bits.
+template <int exponent_bits, int mantissa_bits>
+MPT_HOST_DEVICE constexpr std::uint32_t narrow_code(std::uint32_t bits) {
+    constexpr std::uint32_t infinity = bit_layout<exponent_bits, mantissa_bits>::infinity;
+    const std::uint32_t nan = narrow_nan<exponent_bits, mantissa_bits>(bits);
+    return narrow_code<exponent_bits, mantissa_bits>(bits, infinity, infinity, nan);
+}
+
+/// The bits of the float equal to a code without sign, if every code is a number. Exact.
+template <int exponent_bits, int mantissa_bits>
+MPT_HOST_DEVICE constexpr std::uint32_t widen_magnitude(std::uint32_t m) {
+    using from = bit_layout<exponent_bits, mantissa_bits>;
+    const std::uint32_t normal = (m << from::dropped) + from::rebias;
+    if (exponent_bits == 8) return normal;
+    // Subnormal: m steps of the smallest one, which fp32 holds as a normal number.
+    constexpr int exponent = exponent_bits < 8 ? 128 - from::bias - mantissa_bits : 0;
+    const float steps = float(int(m)) * float_of(std::uint32_t(exponent) << 23);
+    return select(m < from::min_normal, bits_of(steps), normal);
+}
+
+/// The bits of the float equal to a code of a format of IEEE's shape. Exact; a NaN becomes quiet.
 template <int exponent_bits, int mantissa_bits>
 MPT_HOST_DEVICE constexpr std::uint32_t widen_code(std::uint32_t code) {
     using from = bit_layout<exponent_bits, mantissa_bits>;
-    const std::uint32_t m = code & ((1u << from::sign) - 1); // magnitude
+    const std::uint32_t m = code & ((1u << from::sign) - 1);
     const std::uint32_t sign = (code >> from::sign) << 31;
     const std::uint32_t quiet = m > from::infinity ? fp32_quiet : 0;
-    const std::uint32_t normal = (m << from::dropped) + from::rebias;
-    const std::uint32_t top = normal + from::rebias; // exponent all ones stays so: 31 -> 255
-    std::uint32_t a = m < from::infinity ? normal : top;
-    if (exponent_bits < 8) { // subnormal: m steps of the smallest one, which fp32 holds as normal
-        constexpr int exponent = exponent_bits < 8 ? 128 - from::bias - mantissa_bits : 0;
-        const float steps = float(int(m)) * float_of(std::uint32_t(exponent) << 23);
-        a = select(m < from::min_normal, bits_of(steps), a);
-    }
-    return sign | a | quiet;
+    const std::uint32_t top = m < from::infinity ? 0 : from::rebias; // all ones stays so: 31 -> 255
+    return sign | (widen_magnitude<exponent_bits, mantissa_bits>(m) + top) | quiet;
 }
 
 } // namespace mpt

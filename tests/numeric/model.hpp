@@ -16,11 +16,24 @@
 
 namespace model {
 
+/// Which codes are no numbers: all with the top exponent (IEEE: infinities and NaNs), those of all
+/// ones (e4m3: NaN), none (what has fewer bits).
+enum class specials { ieee, one_nan, none };
+
 struct shape {
     int exponent_bits, mantissa_bits;
+    specials set_aside = specials::ieee;
+    bool saturates = false; // what is too large becomes the largest number
     int bias() const { return (1 << (exponent_bits - 1)) - 1; }
-    double max() const { // all exponents but the top one, all mantissa bits
-        return std::ldexp(2 - std::ldexp(1.0, -mantissa_bits), bias());
+    double max() const {
+        const double step = std::ldexp(1.0, -mantissa_bits); // of the last mantissa bit
+        if (set_aside == specials::ieee) return std::ldexp(2 - step, bias());
+        return std::ldexp(2 - (set_aside == specials::one_nan ? 2 : 1) * step, bias() + 1);
+    }
+    double overflow() const {
+        if (saturates) return max();
+        return set_aside == specials::ieee ? std::numeric_limits<double>::infinity()
+                                           : std::numeric_limits<double>::quiet_NaN();
     }
 };
 
@@ -34,7 +47,10 @@ inline double value(std::uint32_t code, shape f) {
     const int mantissa = int(code & ((1u << f.mantissa_bits) - 1));
     const int exponent = int((code >> f.mantissa_bits) & ((1u << f.exponent_bits) - 1));
     const double sign = (code >> (f.exponent_bits + f.mantissa_bits)) & 1 ? -1 : 1;
-    if (exponent == (1 << f.exponent_bits) - 1)
+    const bool top = exponent == (1 << f.exponent_bits) - 1;
+    if (f.set_aside == specials::one_nan && top && mantissa == (1 << f.mantissa_bits) - 1)
+        return std::numeric_limits<double>::quiet_NaN();
+    if (f.set_aside == specials::ieee && top)
         return mantissa == 0 ? sign * std::numeric_limits<double>::infinity()
                              : std::numeric_limits<double>::quiet_NaN();
     if (exponent == 0) return sign * std::ldexp(mantissa, 1 - f.bias() - f.mantissa_bits);
@@ -44,7 +60,8 @@ inline double value(std::uint32_t code, shape f) {
 
 /// The number of the format nearest to x, the even one of two; x is not a NaN.
 inline double rounded(double x, shape f) {
-    if (x == 0 || std::isinf(x)) return x;
+    if (x == 0) return x;
+    if (std::isinf(x)) return std::copysign(f.overflow(), x);
     const double size = std::fabs(x);
     int exponent = std::ilogb(size);
     if (exponent < 1 - f.bias()) exponent = 1 - f.bias();
@@ -53,12 +70,17 @@ inline double rounded(double x, shape f) {
     const double rest = size / spacing - below;
     const bool up = rest > 0.5 || (rest == 0.5 && std::fmod(below, 2) == 1);
     const double result = (below + up) * spacing;
-    return std::copysign(result > f.max() ? std::numeric_limits<double>::infinity() : result, x);
+    return std::copysign(result > f.max() ? f.overflow() : result, x);
 }
 
 /// Is `code` right for x? For a NaN: sign, quiet bit, and the top bits of its payload.
 inline bool right(float x, std::uint32_t code, shape f) {
     const std::uint32_t bits = mpt::bits_of(x);
+    if (f.set_aside == specials::one_nan &&
+        (std::isnan(x) || std::isnan(rounded(double(x), f)))) { // the sign, then all ones
+        const int below_sign = f.exponent_bits + f.mantissa_bits;
+        return code == ((2u << below_sign) - 1 - (std::signbit(x) ? 0 : 1u << below_sign));
+    }
     if (std::isnan(x)) {
         const std::uint32_t payload = (bits & 0x7FFFFF) >> (23 - f.mantissa_bits);
         const std::uint32_t exponent = (1u << f.exponent_bits) - 1; // after the sign: all ones
@@ -138,18 +160,40 @@ std::uint32_t flushes(float x) {
     return (code & (sign - 1)) < to::min_normal ? code & sign : code;
 }
 
-/// A table of tests/cases/formats: fp32 bits and the code they become, both in hex.
+/// A table of tests/cases/formats: fp32 bits and the code they become.
 struct row {
     std::uint32_t in, out;
 };
-inline std::vector<row> table(const std::string& file) {
+inline std::ifstream open_table(const std::string& file) {
     std::string path = __FILE__;
     path = path.substr(0, path.rfind('/')) + "/../cases/formats/" + file;
-    std::ifstream in(path);
+    return std::ifstream(path, std::ios::binary);
+}
+/// Below a line of titles, in hex, separated by commas: the first column and the one asked for.
+inline std::vector<row> table(const std::string& file, int column = 1) {
+    std::ifstream in = open_table(file);
     std::vector<row> rows;
     row r;
-    for (std::string line; std::getline(in, line);)
-        if (std::sscanf(line.c_str(), "%x,%x", &r.in, &r.out) == 2) rows.push_back(r);
+    std::string line;
+    std::getline(in, line);
+    while (std::getline(in, line)) {
+        std::size_t at = 0;
+        for (int i = 0; i < column && at != std::string::npos; ++i) at = line.find(',', at + 1);
+        if (at != std::string::npos && std::sscanf(line.c_str(), "%x", &r.in) == 1 &&
+            std::sscanf(line.c_str() + at + 1, "%x", &r.out) == 1)
+            rows.push_back(r);
+    }
+    return rows;
+}
+/// As pairs of 4 bytes, little endian.
+inline std::vector<row> binary_table(const std::string& file) {
+    std::ifstream in = open_table(file);
+    std::vector<row> rows;
+    const auto word = [](const unsigned char* b) {
+        return std::uint32_t(b[0] | b[1] << 8 | b[2] << 16) | std::uint32_t(b[3]) << 24;
+    };
+    for (unsigned char b[8]; in.read(reinterpret_cast<char*>(b), 8);)
+        rows.push_back({word(b), word(b + 4)});
     return rows;
 }
 template <class Convert>
