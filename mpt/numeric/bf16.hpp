@@ -12,7 +12,7 @@
 /// Costs    2 bytes; arithmetic is done in fp32 and rounded once, so there are no operators here
 /// Breaks   truncating instead of rounding: 1000 small steps all pull towards 0;
 ///          adding the rounding bias to a NaN: 7FFF8C22 becomes -0, 7F800001 becomes infinity
-/// See      rounding.hpp (how), cast.hpp (arrays), tests/numeric/bf16_test.cpp
+/// See      rounding.hpp (how), rounding_modes.hpp, cast.hpp, tests/numeric/bf16_test.cpp
 #pragma once
 #include "mpt/base/qualifiers.hpp"  // MPT_HOST_DEVICE
 #include "mpt/numeric/rounding.hpp" // bits_of, float_of, narrow_code, widen_code

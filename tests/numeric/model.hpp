@@ -4,6 +4,7 @@
 // narrow formats, every float, and half of every spacing.
 #pragma once
 #include "mpt/base/philox.hpp"     // philox: random bit patterns
+#include "mpt/numeric/fp8.hpp"    // e4m3, e5m2: other shapes
 #include "mpt/numeric/scalar.hpp" // format: how many bits
 
 #include <cmath>
@@ -41,6 +42,21 @@ template <class T>
 shape shape_of() {
     return {mpt::format<T>::exponent_bits, mpt::format<T>::mantissa_bits};
 }
+template <>
+inline shape shape_of<mpt::e4m3>() {
+    return {4, 3, specials::one_nan, true};
+}
+template <>
+inline shape shape_of<mpt::e5m2>() {
+    return {5, 2, specials::ieee, true};
+}
+
+/// The code of a number, in the low bits.
+template <class T>
+std::uint32_t code(T x) {
+    const shape f = shape_of<T>();
+    return std::uint32_t(x.bits) >> (8 * sizeof(T) - 1 - f.exponent_bits - f.mantissa_bits);
+}
 
 /// What a code stands for.
 inline double value(std::uint32_t code, shape f) {
@@ -58,8 +74,10 @@ inline double value(std::uint32_t code, shape f) {
     return sign * std::ldexp(significand, exponent - f.bias() - f.mantissa_bits);
 }
 
-/// The number of the format nearest to x, the even one of two; x is not a NaN.
-inline double rounded(double x, shape f) {
+/// x in whole steps of the format and a rest, and `up` decides by (rest, steps) whether to go on to
+/// the next number. What exceeds the largest becomes `beyond`. x is not a NaN.
+template <class Up>
+double rounded(double x, shape f, double beyond, Up up) {
     if (x == 0) return x;
     if (std::isinf(x)) return std::copysign(f.overflow(), x);
     const double size = std::fabs(x);
@@ -68,9 +86,27 @@ inline double rounded(double x, shape f) {
     const double spacing = std::ldexp(1.0, exponent - f.mantissa_bits);
     const double below = std::floor(size / spacing); // both divisions by a power of two: exact
     const double rest = size / spacing - below;
-    const bool up = rest > 0.5 || (rest == 0.5 && std::fmod(below, 2) == 1);
-    const double result = (below + up) * spacing;
-    return std::copysign(result > f.max() ? f.overflow() : result, x);
+    const double result = (below + (up(rest, below) ? 1 : 0)) * spacing;
+    return std::copysign(result > f.max() ? beyond : result, x);
+}
+
+/// The number of the format nearest to x, the even one of two.
+inline double rounded(double x, shape f) {
+    return rounded(x, f, f.overflow(), [](double rest, double below) {
+        return rest > 0.5 || (rest == 0.5 && std::fmod(below, 2) == 1);
+    });
+}
+inline double toward_zero(double x, shape f) {
+    return rounded(x, f, f.max(), [](double, double) { return false; });
+}
+inline double half_away(double x, shape f) {
+    return rounded(x, f, f.overflow(), [](double rest, double) { return rest >= 0.5; });
+}
+/// Up if rest + r / 2^32 >= 1. In integers of 2^-32: what the rest has below one changes nothing.
+inline double stochastic(double x, shape f, std::uint32_t r) {
+    return rounded(x, f, f.overflow(), [r](double rest, double) {
+        return std::uint64_t(std::ldexp(rest, 32)) + r >= (1ull << 32);
+    });
 }
 
 /// Is `code` right for x? For a NaN: sign, quiet bit, and the top bits of its payload.
