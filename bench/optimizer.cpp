@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-// optimizer.cpp -- what a step does with all parameters: inspect, AdamW, accumulation.
+// optimizer.cpp -- what a step does with all parameters: inspect, optimizers, accumulation.
 #include "common.hpp"
 
 #include "mpt/nn/cpu.hpp"           // cpu
+#include "mpt/train/adam.hpp"       // adam: step
 #include "mpt/train/adamw.hpp"      // adamw: step
 #include "mpt/train/grad_accum.hpp" // accumulate
 #include "mpt/train/inspect.hpp"    // inspect
+#include "mpt/train/lamb.hpp"       // lamb: step
+#include "mpt/train/sgd.hpp"        // sgd: step
 
 #include <cmath>
 
@@ -14,7 +17,7 @@ namespace {
 constexpr const char* about =
     "Passes over 100 million parameters: inspect against a plain read; fused AdamW with fp16\n"
     "gradients and weights, 28 bytes a parameter, against b += a and against five passes; the\n"
-    "accumulation of gradients.";
+    "other optimizers; the accumulation of gradients.";
 
 // ---- a plain read: as many bytes, added up ----
 
@@ -78,7 +81,7 @@ struct unfused {
         float root[chunk];
         for (; i < end; i += chunk) {
             const std::size_t n = std::min(chunk, end - i);
-            mpt::adamw_parts::roots(v + i, root, n);
+            mpt::roots(v + i, root, n);
             for (std::size_t j = 0; j < n; ++j)
                 p[i + j] -= rate * (m[i + j] / (root[j] * correction + eps));
         }
@@ -86,11 +89,16 @@ struct unfused {
     void round(std::size_t i, std::size_t end) const { mpt::cast(p + i, w + i, end - i); }
 };
 
-void bench_adamw(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
-                 bench::stream_add& limit, std::size_t n) {
+void bench_optimizers(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
+                      bench::stream_add& limit, std::size_t n) {
     const std::string against_stream = "AdamW, fused, of memory's rate";
     const std::string against_passes = "AdamW, fused, against 5 passes";
-    if (!table.wants(against_stream) && !table.wants(against_passes)) return;
+    const std::string l2 = "Adam with L2, 28 bytes", momentum = "SGD with momentum, 20 bytes",
+                      plain = "SGD, 12 bytes", layerwise = "LAMB, 40 bytes";
+    bool wanted = false;
+    for (const auto& row : {against_stream, against_passes, l2, momentum, plain, layerwise})
+        wanted |= table.wants(row);
+    if (!wanted) return;
     mpt::layout map;
     map.add_unit("all");
     map.add("w", {n / 1000, 1000}, 0.02f);
@@ -100,13 +108,28 @@ void bench_adamw(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
     auto w = bench::numbers<mpt::fp16>(pool, mem, n, 0.02f, half);
     auto p = bench::numbers(pool, mem, n, 0.02f), m = bench::numbers(pool, mem, n, 1e-3f);
     auto v = bench::numbers<float>(pool, mem, n, 1e-3f, [](float x) { return x * x; });
-    const mpt::adamw_state<mpt::fp16> own{{{p.span(), 0}}, m.span(), v.span(), {{w.span(), 0}}};
+    const mpt::optimizer_state<mpt::fp16> own{{{p.span(), 0}}, m.span(), v.span(), {{w.span(), 0}}};
     const mpt::pieces<const mpt::fp16> grads{{g.span(), 0}};
     mpt::adamw adam;
     adam.weight_decay = 0.1;
     const auto fused = [&] { adam.step(on, map, own, grads, 1.0, 1e-5); };
     // 2 gradient + 12 read and 12 written of p, m, v + 2 weight
     table.compare(against_stream, "GB/s", 0.85, {"", 28e-9 * double(n), fused}, limit.as_side());
+
+    // The others, bytes a parameter as their cards count them.
+    const auto row = [&](const std::string& name, double bytes, auto optimizer) {
+        auto state = own;
+        if (optimizer.moments() < 2) state.v = {};
+        if (optimizer.moments() < 1) state.m = {};
+        table.compare(name, "GB/s", 0,
+                      {"", 1e-9 * bytes * double(n),
+                       [&, state] { optimizer.step(on, map, state, grads, 1.0, 1e-5); }},
+                      limit.as_side());
+    };
+    row(l2, 28, mpt::adam{.weight_decay = 0.1});
+    row(momentum, 20, mpt::sgd{});
+    row(plain, 12, mpt::sgd{.momentum = 0});
+    row(layerwise, 40, mpt::lamb{});
 
     if (!table.wants(against_passes)) return;
     mpt::buffer<float> g32(mem, mpt::kind::temp, n, "unscaled gradients");
@@ -155,7 +178,7 @@ int main(int argc, char** argv) {
         bench_inspect<mpt::fp16>(table, on, mem, n);
         bench_inspect<mpt::bf16>(table, on, mem, n);
         bench::stream_add limit(pool, mem, n);
-        bench_adamw(table, on, mem, limit, n);
+        bench_optimizers(table, on, mem, limit, n);
         bench_accumulate<float>(table, on, mem, limit, n);
         bench_accumulate<mpt::fp16>(table, on, mem, limit, n);
     });

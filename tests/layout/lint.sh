@@ -8,7 +8,7 @@ root=${1:-$(dirname "$0")/../..}
 cd "$root"
 
 # Headers of concept tiers that hold bulk loops, and so may ask the compiler what it has.
-bulk=' nn/product.hpp train/inspect.hpp train/adamw.hpp '
+bulk=' nn/product.hpp train/inspect.hpp train/adam_moments.hpp '
 std=' algorithm any array atomic barrier bit bitset charconv chrono cmath compare complex concepts
  condition_variable coroutine csignal cstdarg cstddef cstdint cstdio cstdlib cstring ctime cctype cerrno
  cfenv cfloat climits cinttypes clocale cwchar deque exception execution filesystem forward_list
