@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 /// @file json.hpp
-/// A small strict JSON reader.                    tier 0, needs: base/error.hpp base/json_write.hpp
+/// A small strict JSON reader.                    tier 0, needs: base/error.hpp base/json_value.hpp
+/// base/json_write.hpp
 ///
 /// Idea     Files from outside are read by the letter: strict UTF-8, no comments, no last commas,
 ///          no duplicate keys, nothing behind the value, at most 8 levels deep (so that 100,000
 ///          brackets cannot use up the stack). Numbers keep their text: 2^63 stays 2^63.
-/// Costs    memory: about 120 bytes a value beside its text.  compute: one pass
+/// Costs    memory: about 120 bytes a value beside its text; parse_members holds one member at a
+///          time, of at most 65536 values a list.  compute: one pass
 /// Breaks   find() walks all members: loop over them where there are many
 /// Source   RFC 8259
-/// See      train/safetensors.hpp (its user), tests/base/json_test.cpp
+/// See      train/safetensors.hpp (its user), tests/base/json_test.cpp, tests/fuzz/
 #pragma once
 #include "mpt/base/error.hpp"      // join, error
+#include "mpt/base/json_value.hpp" // value, member
 #include "mpt/base/json_write.hpp" // utf8_length, quote
 
 #include <algorithm>
@@ -24,76 +27,44 @@
 
 namespace mpt::json {
 
-enum class type { null, boolean, number, string, array, object };
-
-inline const char* to_string(type t) {
-    constexpr const char* names[] = {"null",     "a boolean", "a number",
-                                     "a string", "an array",  "an object"};
-    return names[int(t)];
-}
-
-struct member;
-
-/// Any JSON value. Fields that do not belong to its type are empty.
-struct value {
-    json::type type = json::type::null;
-    bool boolean = false;
-    std::string text;            // a string, unescaped; a number as it was written
-    std::vector<value> items;    // of an array
-    std::vector<member> members; // of an object, in the order of the file
-
-    /// The member called `key`, or nullptr.
-    const value* find(std::string_view key) const;
-
-    /// A number that is a whole one, written without point, exponent and sign. Other values, and
-    /// those past 64 bits, give false.
-    bool to(std::uint64_t& out) const { return whole(out); }
-    bool to(std::int64_t& out) const { return whole(out); } // with a sign
-    /// A number, rounded to the nearest double. Numbers past its range give false.
-    bool to(double& out) const { return whole(out); }
-
-private:
-    template <class N>
-    bool whole(N& out) const {
-        if (type != json::type::number) return false;
-        const char* end = text.data() + text.size();
-        const auto [at, fault] = std::from_chars(text.data(), end, out);
-        return fault == std::errc() && at == end;
-    }
-};
-
-struct member {
-    std::string key;
-    json::value value;
-};
-
-inline const value* value::find(std::string_view key) const {
-    for (const member& m : members)
-        if (m.key == key) return &m.value;
-    return nullptr;
-}
-
 inline constexpr int deepest = 8; // arrays and objects inside one another; the outermost is 1
 
-/// One recursive descent over the text; parse() below is how it is used.
+inline constexpr std::size_t longest_list = 65536; // values of a list inside parse_members
+
+/// One recursive descent over the text; parse() and parse_members() below are how it is used.
 class parser {
 public:
-    parser(std::string_view text, std::string_view name) : text_(text), name_(name) {}
+    parser(std::string_view text, std::string_view name, std::size_t most = SIZE_MAX)
+        : text_(text), name_(name), most_(most) {}
 
     value document() {
         value v = any(1);
-        space();
-        want(at_ == text_.size(), "the end of the text");
+        end();
         return v;
+    }
+    template <class Each>
+    void document_members(Each each) {
+        space();
+        want(peek() == '{', "an object");
+        members(1, each);
+        end();
     }
 
 private:
+    void end() {
+        space();
+        want(at_ == text_.size(), "the end of the text");
+    }
     value any(int depth) {
         space();
         value v;
         switch (peek()) {
-        case '{': object(v, depth); break;
-        case '[': array(v, depth); break;
+        case '{':
+            object(v, depth);
+            break;
+        case '[':
+            array(v, depth);
+            break;
         case '"':
             v.type = type::string;
             v.text = string();
@@ -107,29 +78,39 @@ private:
             word("false");
             v.type = type::boolean;
             break;
-        case 'n': word("null"); break;
-        default: number(v);
+        case 'n':
+            word("null");
+            break;
+        default:
+            number(v);
         }
         return v;
     }
 
     void object(value& v, int depth) {
         v.type = type::object;
+        members(depth, [&](member&& m) {
+            count(v.members.size());
+            v.members.push_back(std::move(m));
+        });
+    }
+
+    template <class Each>
+    void members(int depth, Each each) {
         open(depth);
         if (take('}')) return;
+        std::vector<std::string> keys;
         do {
             space();
             want(peek() == '"', "a key in quotes");
-            std::string key = string();
+            keys.push_back(string());
             space();
             want(take(':'), "':' behind a key");
-            v.members.push_back({std::move(key), any(depth + 1)});
+            each(member{keys.back(), any(depth + 1)});
             space();
         } while (take(','));
         want(take('}'), "',' or '}'");
 
-        std::vector<std::string_view> keys;
-        for (const member& m : v.members) keys.push_back(m.key);
         std::sort(keys.begin(), keys.end());
         const auto twice = std::adjacent_find(keys.begin(), keys.end());
         if (twice != keys.end()) fail(join("the key ", quoted(*twice), " twice, wanted it once"));
@@ -140,10 +121,14 @@ private:
         open(depth);
         if (take(']')) return;
         do {
+            count(v.items.size());
             v.items.push_back(any(depth + 1));
             space();
         } while (take(','));
         want(take(']'), "',' or ']'");
+    }
+    void count(std::size_t there) const {
+        if (there >= most_) fail(join("more than ", most_, " values in a list"));
     }
 
     void open(int depth) {
@@ -256,13 +241,21 @@ private:
     }
 
     std::string_view text_, name_;
-    std::size_t at_ = 0;
+    std::size_t most_, at_ = 0;
 };
 
 /// The value that `text` holds, and nothing beside it. Throws one line that begins with `name` and
 /// says at which byte what was found and what was wanted.
 inline value parse(std::string_view text, std::string_view name = "json") {
     return parser(text, name).document();
+}
+
+/// The members of the object that `text` holds, each handed to `each(member&&)` as it is read: a
+/// long text needs memory for its keys and for one member. Throws as parse does; what was handed
+/// out before counts only when the call returns, since a duplicate key is found at the end.
+template <class Each>
+void parse_members(std::string_view text, std::string_view name, Each each) {
+    parser(text, name, longest_list).document_members(each);
 }
 
 } // namespace mpt::json

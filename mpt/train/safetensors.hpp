@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT
 /// @file safetensors.hpp
 /// Named arrays in one file that other tools read too.                     tier 5, needs:
-/// base/error.hpp base/file.hpp base/json.hpp base/json_write.hpp
+/// base/error.hpp base/file.hpp base/json.hpp base/json_write.hpp train/tensor_types.hpp
 ///
 /// Idea     A JSON header says where each tensor lies, the bytes follow. The reader takes nothing
 ///          on trust: tensors must cover the data exactly, without hole, overlap or rest.
 /// Formula  file = N (8 bytes) | N bytes of JSON | data
 ///          name -> {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}
-/// Costs    memory: the header; tensors go between the caller's spans and the file directly
+/// Costs    memory: the header, and about 200 bytes a tensor; what it says is checked before
+///          anything of that size is allocated. Tensors go between spans and the file directly
 /// Breaks   values are not checked; bytes are little-endian, as is every machine this compiles on
 /// Source   github.com/huggingface/safetensors: README (format), tensor.rs (order of the checks)
-/// See      checkpoint.hpp (a user), tests/train/safetensors_test.cpp
+/// See      checkpoint.hpp (a user), tests/train/safetensors_test.cpp, tests/fuzz/
 #pragma once
-#include "mpt/base/error.hpp"      // check, join, error
-#include "mpt/base/file.hpp"       // input_file, output_file
-#include "mpt/base/json.hpp"       // parse
-#include "mpt/base/json_write.hpp" // quote, utf8_prefix
+#include "mpt/base/error.hpp"         // check, join, error
+#include "mpt/base/file.hpp"          // input_file, output_file
+#include "mpt/base/json.hpp"          // parse_members
+#include "mpt/base/json_write.hpp"    // quote, utf8_prefix
+#include "mpt/train/tensor_types.hpp" // dtypes, shape, bytes_of
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -34,50 +34,6 @@ namespace mpt::safetensors {
 
 static_assert(std::endian::native == std::endian::little,
               "numbers are written as they lie in memory");
-
-struct dtype {
-    const char* name;
-    unsigned bits;
-};
-/// In the order in which a writer lays them down: wide ones first, so that all are aligned.
-inline constexpr std::array<dtype, 22> dtypes{
-    {{"U64", 64},    {"I64", 64},        {"F64", 64},        {"C64", 64},    {"F32", 32},
-     {"U32", 32},    {"I32", 32},        {"BF16", 16},       {"F16", 16},    {"U16", 16},
-     {"I16", 16},    {"F8_E5M2FNUZ", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E8M0", 8}, {"F8_E4M3", 8},
-     {"F8_E5M2", 8}, {"I8", 8},          {"U8", 8},          {"F6_E3M2", 6}, {"F6_E2M3", 6},
-     {"F4", 4},      {"BOOL", 8}}};
-
-/// Place in `dtypes`, or dtypes.size() where there is no such type.
-inline std::size_t find_dtype(std::string_view name) {
-    std::size_t i = 0;
-    while (i < dtypes.size() && name != dtypes[i].name) ++i;
-    return i;
-}
-
-using shape = std::vector<std::uint64_t>; // outermost first; {} is one number
-
-/// (2,3), as messages show it.
-inline std::string to_string(const shape& dims) {
-    std::string out = "(";
-    for (std::size_t i = 0; i < dims.size(); ++i) out += join(i ? "," : "", dims[i]);
-    return out + ')';
-}
-
-/// Bytes of a tensor. Throws, with `name` in front, where 64 bits cannot count its bits or they do
-/// not fill whole bytes.
-inline std::uint64_t bytes_of(const std::string& name, const dtype& type, const shape& dims) {
-    std::uint64_t n = 1;
-    const auto times = [&](std::uint64_t d) {
-        check(d == 0 || n <= std::numeric_limits<std::uint64_t>::max() / d, name, " of shape ",
-              to_string(dims), " and type ", type.name, " passes 2^64 bits; write the file anew");
-        n *= d;
-    };
-    for (const std::uint64_t d : dims) times(d);
-    times(type.bits);
-    check(n % 8 == 0, name, " of shape ", to_string(dims), " and type ", type.name, " has ", n,
-          " bits, wanted a multiple of 8; pad it");
-    return n / 8;
-}
 
 /// A tensor of a file.
 struct tensor {
@@ -97,15 +53,21 @@ struct header {
     std::uint64_t data = 0;      // where in the file their bytes begin
 };
 
+// A tensor as messages name it; a name without end is cut.
+inline std::string called(const std::string& file, std::string_view name) {
+    return file + ": tensor " + json::quote(name.substr(0, 200)) + (name.size() > 200 ? "..." : "");
+}
+
 inline tensor read_entry(const std::string& file, const json::member& m) {
-    const std::string name = file + ": tensor " + json::quote(m.key);
+    const std::string name = called(file, m.key);
     const json::value *type = m.value.find("dtype"), *dims = m.value.find("shape"),
                       *offsets = m.value.find("data_offsets");
     check(type && type->type == json::type::string && dims && dims->type == json::type::array &&
               offsets && offsets->type == json::type::array && offsets->items.size() == 2,
           name, " wanted {\"dtype\": string, \"shape\": array, \"data_offsets\": [begin, end]}; ",
           "write the file anew");
-    check(find_dtype(type->text) < dtypes.size(), name, " has the type ", json::quote(type->text),
+    check(find_dtype(type->text) < dtypes.size(), name, " has the type ",
+          json::quote(type->text.substr(0, 20)),
           ", wanted F32, F16, BF16 or another known one; convert it");
     tensor t{m.key, type->text, shape(dims->items.size()), 0, 0};
     bool whole = offsets->items[0].to(t.begin) && offsets->items[1].to(t.end);
@@ -115,8 +77,10 @@ inline tensor read_entry(const std::string& file, const json::member& m) {
     return t;
 }
 
-/// Read and check everything but the values. The order of the checks is tensor.rs's.
-inline header read_header(const input_file& file) {
+/// Read and check everything but the values. The order of the checks is tensor.rs's. `file` is
+/// an input_file, or has its name(), size() and read().
+template <class File>
+header read_header(const File& file) {
     const std::string& name = file.name();
     check(file.size() >= 8, name, ": has ", file.size(),
           " bytes, wanted at least 8; it is no safetensors file or was cut short");
@@ -136,26 +100,27 @@ inline header read_header(const input_file& file) {
 
     header h;
     h.data = 8 + length;
-    for (const json::member& m : json::parse(text, name).members) {
+    json::parse_members(text, name, [&](const json::member& m) {
         if (m.key != "__metadata__") {
             h.tensors.push_back(read_entry(name, m));
-            continue;
+            return;
         }
         check(m.value.type == json::type::object, name, ": __metadata__ is ",
               json::to_string(m.value.type), ", wanted an object; write the file anew");
         for (const auto& [key, value] : m.value.members) {
-            check(value.type == json::type::string, name, ": __metadata__ ", json::quote(key),
-                  " is ", json::to_string(value.type), ", wanted a string; write the file anew");
+            check(value.type == json::type::string, name, ": __metadata__ ",
+                  json::quote(key.substr(0, 200)), " is ", json::to_string(value.type),
+                  ", wanted a string; write the file anew");
             h.metadata[key] = value.text;
         }
-    }
+    });
 
     std::sort(h.tensors.begin(), h.tensors.end(), [](const tensor& a, const tensor& b) {
         return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
     });
     std::uint64_t end = 0; // of the tensor before: no holes, no overlaps
     for (const tensor& t : h.tensors) {
-        const std::string who = name + ": tensor " + json::quote(t.name);
+        const std::string who = called(name, t.name);
         check(t.begin == end && t.end >= t.begin, who, " lies at [", t.begin, ",", t.end,
               "), wanted it to begin at ", end, " and end behind that; write the file anew");
         end = t.end;
@@ -200,10 +165,11 @@ struct source {
     std::span<const std::byte> bytes;
 };
 
-/// Write `tensors`, sorted by dtype and name, so that their order here does not matter. The file
-/// appears whole or, with a thrown error, not at all; an older one then stays.
-inline void write(const std::string& path, std::vector<source> tensors,
-                  const metadata& metadata = {}, const std::string& kind = "safetensors") {
+/// Write `tensors`, sorted by dtype and name, so that their order here does not matter, into `to`,
+/// which has output_file's two write(). Errors begin with `who`.
+template <class To>
+void write_to(To& to, const std::string& who, std::vector<source> tensors,
+              const metadata& metadata = {}) {
     std::sort(tensors.begin(), tensors.end(), [](const source& a, const source& b) {
         const std::size_t i = find_dtype(a.dtype), j = find_dtype(b.dtype);
         return std::tie(i, a.name) < std::tie(j, b.name);
@@ -218,14 +184,15 @@ inline void write(const std::string& path, std::vector<source> tensors,
     }
     std::uint64_t begin = 0;
     for (const source& t : tensors) {
-        const std::string who = kind + ' ' + path + ": tensor " + json::quote(t.name);
+        const std::string tensor = called(who, t.name);
         const std::size_t type = find_dtype(t.dtype);
-        check(type < dtypes.size(), who, " has the type ", json::quote(t.dtype),
+        check(type < dtypes.size(), tensor, " has the type ", json::quote(t.dtype),
               ", wanted F32, F16, BF16 or another known one; convert it");
-        check(json::utf8_prefix(t.name) == t.name.size(), who, " is not UTF-8; rename it");
-        const std::uint64_t bytes = bytes_of(who, dtypes[type], t.shape);
-        check(bytes == t.bytes.size(), who, " of shape ", to_string(t.shape), " and type ", t.dtype,
-              " needs ", bytes, " bytes, ", t.bytes.size(), " are given; give exactly that");
+        check(json::utf8_prefix(t.name) == t.name.size(), tensor, " is not UTF-8; rename it");
+        const std::uint64_t bytes = bytes_of(tensor, dtypes[type], t.shape);
+        check(bytes == t.bytes.size(), tensor, " of shape ", to_string(t.shape), " and type ",
+              t.dtype, " needs ", bytes, " bytes, ", t.bytes.size(),
+              " are given; give exactly that");
         std::string dims;
         for (const std::uint64_t d : t.shape) dims += join(dims.empty() ? "" : ",", d);
         entries.push_back(join(json::quote(t.name), ":{\"dtype\":\"", t.dtype, "\",\"shape\":[",
@@ -236,7 +203,7 @@ inline void write(const std::string& path, std::vector<source> tensors,
     std::sort(names.begin(), names.end());
     const auto twice = std::adjacent_find(names.begin(), names.end());
     if (twice != names.end())
-        throw error(join(kind, ' ', path, ": the name ", json::quote(*twice),
+        throw error(join(who, ": the name ", json::quote(*twice),
                          " is there twice or reserved; name each tensor once"));
 
     std::string text = "{";
@@ -244,13 +211,20 @@ inline void write(const std::string& path, std::vector<source> tensors,
     text += '}';
     text.resize((text.size() + 7) / 8 * 8, ' '); // the data begins at a multiple of 8
     const std::uint64_t length = text.size();
-    check(length <= 100'000'000, kind, ' ', path, ": its header would have ", length,
+    check(length <= 100'000'000, who, ": its header would have ", length,
           " bytes, wanted at most 100000000; write several files");
 
+    to.write(std::as_bytes(std::span(&length, 1)));
+    to.write(text);
+    for (const source& t : tensors) to.write(t.bytes);
+}
+
+/// The same into a file that appears whole or, with a thrown error, not at all; an older one then
+/// stays.
+inline void write(const std::string& path, std::vector<source> tensors,
+                  const metadata& metadata = {}, const std::string& kind = "safetensors") {
     output_file file(kind, path);
-    file.write(std::as_bytes(std::span(&length, 1)));
-    file.write(text);
-    for (const source& t : tensors) file.write(t.bytes);
+    write_to(file, kind + ' ' + path, std::move(tensors), metadata);
     file.commit();
 }
 

@@ -175,3 +175,31 @@ TEST_CASE("the writer's strings and numbers read back as they were") {
     CHECK(json::number(std::numeric_limits<float>::infinity()) == "null");
     CHECK(json::number(std::numeric_limits<double>::quiet_NaN()) == "null");
 }
+
+TEST_CASE("members one at a time: as parse gives them, and lists have an end") {
+    const auto walked = [](const std::string& text) -> std::string {
+        std::string all;
+        try {
+            json::parse_members(text, "j", [&](const json::member& m) {
+                all += m.key + '=' + m.value.text + join(m.value.items.size()) + ' ';
+            });
+        } catch (const error& e) {
+            return e.what();
+        }
+        return all;
+    };
+    CHECK(walked("{}") == "");
+    CHECK(walked(R"( {"b":"x","a":[1,2]} )") == "b=x0 a=2 ");
+    CHECK(walked(R"({"a":1,"b":2,"a":3})").find("the key \"a\" twice") != std::string::npos);
+    CHECK(walked("[]") ==
+          "j: at byte 0 of its JSON found \"[\", wanted an object; write the file anew");
+    CHECK(walked("{} x").find("wanted the end of the text") != std::string::npos);
+    CHECK(walked("{\"a\":[[[[[[[1]]]]]]]}") == "a=1 "); // 8 levels
+    CHECK(walked("{\"a\":[[[[[[[[1]]]]]]]]}").find("more than 8 levels") != std::string::npos);
+    std::string list = "1";
+    for (std::size_t i = 1; i < json::longest_list; ++i) list += ",1";
+    CHECK(walked("{\"a\":[" + list + "]}") == "a=65536 ");
+    CHECK(walked("{\"a\":[" + list + ",1]}").find("more than 65536 values in a list") !=
+          std::string::npos);
+    CHECK(json::parse("[" + list + ",1]").items.size() == 65537);
+}

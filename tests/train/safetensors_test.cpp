@@ -1,18 +1,35 @@
 // SPDX-License-Identifier: MIT
+#include "../fuzz/memory_file.hpp"
+
 #include "mpt/train/safetensors.hpp" // reader, write
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <new>
 #include <span>
 #include <string>
 #include <vector>
 
 using namespace mpt;
+
+// Every allocation of this program: the largest since it was last set to 0.
+static std::size_t largest = 0;
+[[gnu::noinline]] void* operator new(std::size_t n) {
+    largest = std::max(largest, n);
+    if (void* const p = std::malloc(n ? n : 1)) return p;
+    throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 static std::string contents(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
@@ -80,6 +97,64 @@ TEST_CASE("malformed files get the right verdict for the right reason") {
     const std::string deep =
         "{\"a\":" + std::string(100000, '[') + std::string(100000, ']') + "}"; // 200 KB: made here
     CHECK(refusal_of(deep, 0).find("more than 8 levels") != std::string::npos);
+}
+
+// The largest allocation while `path` is read, and the milliseconds that it took.
+struct cost {
+    std::size_t bytes;
+    double ms;
+};
+static cost cost_of(const std::string& path) {
+    const auto begin = std::chrono::steady_clock::now();
+    largest = 0;
+    refusal(path);
+    const std::size_t bytes = largest;
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+    return {bytes, took.count()};
+}
+
+// Nothing that a file says is allocated before it is checked: the largest allocation is the file's
+// own size at most, where that is more than the 4 KiB that a message and its stream may need.
+TEST_CASE("a refusal takes less than 100 ms and no allocation larger than the file") {
+    put("made.safetensors", file_of("{\"a\":" + std::string(100000, '['), 0)); // deep nesting
+    std::vector<std::string> paths{"made.safetensors"};
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::string(MPT_CASES) + "/safetensors"))
+        paths.push_back(entry.path().string());
+    CHECK(paths.size() == 26);
+    for (const std::string& path : paths) {
+        const cost c = cost_of(path);
+        CHECK_MESSAGE(c.bytes <= std::max<std::size_t>(std::filesystem::file_size(path), 4096),
+                      path, ": ", c.bytes);
+        CHECK_MESSAGE(c.ms < 100, path, ": ", c.ms);
+    }
+    largest = 0; // sabotage: a reader that believes the length would be seen
+    { const std::string text(100'000'001, ' '); }
+    CHECK(largest > 4096);
+}
+
+TEST_CASE("files that are made to cost memory: long lists, many tensors, long names") {
+    const auto made = [](const std::string& header) {
+        put("made.safetensors", file_of(header, 0));
+        return cost_of("made.safetensors");
+    };
+    // 1,000,000 sizes in one shape: refused at 65,536, of 120 bytes each, doubled as they grow
+    std::string sizes = "1";
+    for (int i = 1; i < 1'000'000; ++i) sizes += ",1";
+    const std::string shape = R"({"a":{"dtype":"F32","shape":[)" + sizes + "]";
+    CHECK(made(shape).bytes <= 65536 * 256);
+    CHECK(refusal("made.safetensors").find("more than 65536 values in a list") !=
+          std::string::npos);
+    // a long name in the message is cut
+    const std::string name(1'000'000, 'n');
+    made("{\"" + name + "\":1}");
+    CHECK(refusal("made.safetensors").size() < 500);
+    // the smallest entries there are: 30,000 empty tensors, 52 to 56 bytes each
+    std::string all = "{";
+    for (int i = 0; i < 30000; ++i)
+        all += join(i ? ",\"" : "\"", i, R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})");
+    CHECK(made(all + "}").bytes <= 8 * all.size());
+    CHECK(refusal("made.safetensors") == "accepted");
 }
 
 TEST_CASE("more that is refused, and what is allowed beside it") {
@@ -215,8 +290,12 @@ TEST_CASE("a changed byte of the header is refused or read, never a crash") {
             noise = noise * 1664525 + 1013904223;
             bad[(noise >> 8) % (bad.size() - 24)] = char(noise >> 24);
         }
-        put("bad.safetensors", bad);
-        refused += refusal("bad.safetensors") != "accepted";
+        const memory_file file{{reinterpret_cast<const std::uint8_t*>(bad.data()), bad.size()}};
+        try {
+            safetensors::read_header(file);
+        } catch (const error&) {
+            ++refused;
+        }
     }
     CHECK(refused > 2000);
 }
