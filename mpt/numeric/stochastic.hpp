@@ -8,8 +8,8 @@
 ///          below half a step, all lost to nearest, arrive as a sum of rare whole steps.
 /// Formula  code.fraction + r / 2^32, cut off behind the point; r uniform in [0, 2^32).
 ///          P(up) = fraction, to 2^-32; E[result] = x; variance fraction (1 - fraction) step^2
-/// Costs    array form: 10 rounds of Philox for 8 elements, 16 random bits each. P(up) is cut off to
-///          a multiple of 2^-16, which is all of it from fp32 to bf16 or a normal fp16.
+/// Costs    array form: 10 rounds of Philox for 8 elements, 16 random bits each. P(up) is cut off
+///          to a multiple of 2^-16, which is all of it from fp32 to bf16 or a normal fp16.
 /// Breaks   adding r to a NaN: 7F800001 would become infinity; the same r in every step: no mean
 /// Source   Gupta et al. 2015, Deep Learning with Limited Numerical Precision, arXiv:1502.02551
 /// See      rounding_modes.hpp, philox.hpp, tests/numeric/stochastic_test.cpp
