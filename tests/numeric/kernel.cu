@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Compiled, not run: what is marked MPT_HOST_DEVICE can be called from a kernel, as C++17.
-#include "mpt/base/philox.hpp"    // philox, uniform01
-#include "mpt/numeric/scalar.hpp" // widen, narrow, round_tf32
+#include "mpt/base/philox.hpp"        // philox, uniform01
+#include "mpt/numeric/scalar.hpp"     // widen, narrow, round_tf32
+#include "mpt/numeric/scale_rule.hpp" // update_scale
 
 template <class T>
 __global__ void scale(const T* x, T* y, float* t, unsigned seed) {
@@ -14,3 +15,8 @@ __global__ void scale(const T* x, T* y, float* t, unsigned seed) {
 template __global__ void scale(const mpt::fp16*, mpt::fp16*, float*, unsigned);
 template __global__ void scale(const mpt::bf16*, mpt::bf16*, float*, unsigned);
 template __global__ void scale(const float*, float*, float*, unsigned);
+
+// The last kernel of a step where the loss scale lives on the device: one thread.
+__global__ void move_scale(mpt::scale_state* s, mpt::scale_rule rule) {
+    mpt::update_scale(*s, rule);
+}

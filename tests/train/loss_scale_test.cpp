@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <climits>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -60,7 +62,94 @@ struct grad_scaler {
     }
 };
 
+// GradScaler with a floor, told from the recorded history: between two overflows lie `gap` finite
+// steps, after which S has grown gap / interval times and the tracker is the rest. Factors are
+// powers of two, so that a scale is an exponent and this model needs no arithmetic of floats.
+struct told {
+    int exponent, good;
+    bool ended; // an overflow at the floor
+};
+std::vector<told> from_history(const std::vector<char>& overflowed, int start, int grow, int back,
+                               int interval, int floor) { // floor: exponent; INT_MIN: none
+    std::vector<told> all;
+    int base = start; // exponent after the latest overflow
+    for (std::size_t i = 0, gap_begin = 0; i < overflowed.size(); ++i) {
+        const int gap = int(i + 1 - gap_begin) - (overflowed[i] ? 1 : 0);
+        const int room = (127 - base) / grow; // growths until fp32 ends
+        const int now = base + grow * std::min(gap / interval, room);
+        if (!overflowed[i]) {
+            all.push_back({now, gap % interval, false});
+            continue;
+        }
+        base = std::max(now - back, floor);
+        gap_begin = i + 1;
+        all.push_back({base, 0, now == floor});
+        if (now == floor) break;
+    }
+    return all;
+}
+
+// Random scales and overflows until something differs; returns how many sequences agreed.
+long agreeing(long sequences, const std::function<void(loss_scale&)>& change = {}) {
+    std::mt19937 random(12);
+    long steps = 0, ends = 0, caps = 0, below_one = 0;
+    for (long i = 0; i < sequences; ++i) {
+        const int grow = 1 + int(random() % 3), back = 1 + int(random() % 3);
+        const int interval = 1 + int(random() % 6);
+        const int floor = random() % 3 ? int(random() % 8) : INT_MIN;
+        const int begin = random() % 8 == 0 ? 118 + int(random() % 10) : 8 + int(random() % 10);
+        loss_scale s = start(std::ldexp(1.0f, begin), interval);
+        s.growth = std::ldexp(1.0, grow);
+        s.backoff = std::ldexp(1.0, -back);
+        s.minimum = floor == INT_MIN ? 0 : std::ldexp(1.0f, floor);
+        s.validate();
+        std::vector<char> overflowed(6 + random() % 18);
+        const unsigned odds = 1 + unsigned(random() % 8); // an overflow in 1 to 8 steps
+        for (char& o : overflowed) o = random() % odds == 0;
+        const std::vector<told> want = from_history(overflowed, begin, grow, back, interval, floor);
+        const bool saved = i % 200 == 0; // ... and restored at every step
+        for (std::size_t step = 0; step < want.size(); ++step) {
+            if (saved) {
+                loss_scale fresh;
+                fresh.restore(s.state());
+                s = fresh;
+            }
+            bool ended = false;
+            try {
+                if (s.update(!overflowed[step]) == bool(overflowed[step])) return i;
+            } catch (const error&) {
+                ended = true;
+            }
+            if (change) change(s);
+            const told& w = want[step];
+            if (ended != w.ended || s.value != std::ldexp(1.0f, w.exponent) || s.good != w.good)
+                return i;
+            ++steps;
+            ends += ended;
+            caps += w.exponent + grow > 127 && w.good == 0;
+            below_one += w.exponent < 0;
+        }
+    }
+    if (!change) { // the sequences met everything that there is
+        CHECK(steps > 8 * sequences);
+        CHECK(ends > sequences / 100);
+        CHECK(caps > sequences / 100);
+        CHECK(below_one > sequences / 100);
+    }
+    return sequences;
+}
+
 } // namespace
+
+TEST_CASE("a million random overflow sequences agree with a model that reads their history") {
+    CHECK(agreeing(1000000) == 1000000);
+}
+TEST_CASE("sabotage: the same sequences notice a scale that is slightly wrong") {
+    CHECK(agreeing(1000, [](loss_scale& s) { s.good = std::min(s.good, 3); }) < 100);
+    CHECK(agreeing(1000, [](loss_scale& s) { s.value = std::max(s.value, 1.0f); }) < 1000);
+    CHECK(agreeing(1000, [](loss_scale& s) { s.value = std::min(s.value, 0x1p126f); }) < 1000);
+    CHECK(agreeing(1000, [](loss_scale& s) { if (s.last.skipped) s.good = 1; }) < 100);
+}
 
 TEST_CASE("scale and tracker follow GradScaler's trace") {
     CHECK(trace(start(1024, 3)) == expected);
@@ -194,13 +283,68 @@ TEST_CASE("a damaged state is refused, and nothing is changed") {
         saved.erase(key);
         CHECK(says(refusal([&] { s.restore(saved); }), key));
         for (const std::string bad : {"", "x", "1x", " 1", "nan", "-1", "1e999"}) {
-            if (key == "dynamic_scale" && bad == "-1") continue; // any whole number: yes or no
             saved = good;
             saved[key] = bad;
             CHECK_MESSAGE(says(refusal([&] { s.restore(saved); }), "loss scale"), key, "=", bad);
         }
     }
     CHECK(s.state() == loss_scale{}.state());
+}
+
+TEST_CASE("the state of another version, another scaler, or none is refused by name") {
+    loss_scale s;
+    auto saved = start(1024, 3).state();
+    CHECK(saved.at("kind") == "GradScaler");
+    saved["version"] = "2";
+    CHECK(refusal([&] { s.restore(saved); }) ==
+          "loss scale: the saved state has version 2, wanted 1; go on with the program that saved "
+          "it, or begin with a new scale");
+    saved["kind"] = "DynamicLossScaler";
+    CHECK(says(refusal([&] { s.restore(saved); }),
+               "the saved state is that of a DynamicLossScaler, wanted a GradScaler's"));
+    saved.erase("kind"); // as states had it before they were named
+    CHECK(says(refusal([&] { s.restore(saved); }),
+               "the saved state has no kind, wanted GradScaler of version 1"));
+    CHECK(says(refusal([&] { s.restore({}); }), "loss_scale::from_pytorch"));
+    CHECK(s.state() == loss_scale{}.state());
+}
+
+TEST_CASE("a state dict of PyTorch's is taken over, and goes on as it would there") {
+    // as Python prints the five
+    const scale_words state_dict{{"scale", "0.5"},
+                                 {"growth_factor", "2.0"},
+                                 {"backoff_factor", "0.5"},
+                                 {"growth_interval", "3"},
+                                 {"_growth_tracker", "2"}};
+    loss_scale s = loss_scale::from_pytorch(state_dict);
+    CHECK(s.value == 0.5f);
+    CHECK(s.minimum == 0);
+    CHECK(s.good == 2);
+    s.update(true);
+    CHECK(s.value == 1);
+    for (int i = 0; i < 5; ++i) s.update(false); // no floor there
+    CHECK(s.value == 0x1p-5f);
+    // and back: its five keys are among ours, with its values
+    const auto ours = loss_scale::from_pytorch(state_dict).state();
+    for (const auto& [key, value] : state_dict)
+        CHECK_MESSAGE(std::stod(ours.at(key)) == std::stod(value), key);
+    for (const auto& [key, value] : state_dict) {
+        auto bad = state_dict;
+        bad.erase(key);
+        CHECK(says(refusal([&] { loss_scale::from_pytorch(bad); }), "no " + key));
+    }
+    CHECK(says(refusal([] { loss_scale::from_pytorch({}); }),
+               "The source state dict is empty, possibly because it was saved from a disabled "
+               "instance of GradScaler."));
+}
+
+TEST_CASE("the defaults are GradScaler's") {
+    const loss_scale s;
+    CHECK(s.value == 65536);
+    CHECK(s.growth == 2);
+    CHECK(s.backoff == 0.5);
+    CHECK(s.interval == 2000);
+    CHECK(s.minimum == 1); // the one that GradScaler does not have
 }
 
 TEST_CASE("values that cannot work are refused with the value") {
@@ -219,7 +363,12 @@ TEST_CASE("values that cannot work are refused with the value") {
     CHECK(says(with([](loss_scale& s) { s.backoff = 0; }), "backoff 0"));
     CHECK(says(with([](loss_scale& s) { s.interval = 0; }), "interval of 0"));
     CHECK(says(with([](loss_scale& s) { s.minimum = 131072; }), "minimum of 131072"));
+    CHECK(says(with([](loss_scale& s) { s.growth = 1; }), "the growth factor must be > 1.0"));
+    CHECK(says(with([](loss_scale& s) { s.backoff = 1; }), "the backoff factor must be < 1.0"));
+    CHECK(says(with([](loss_scale& s) { s.good = -1; }), "-1 finite steps"));
     CHECK(says(refusal([] { loss_scale::fixed(0); }), "0 cannot scale"));
+    CHECK(says(refusal([] { loss_scale::fixed(0); }), "must be finite and greater than 0"));
+    CHECK(says(refusal([] { loss_scale::fixed(INFINITY); }), "inf cannot scale"));
 }
 
 TEST_CASE("a fixed scale never moves; ten skips in a row are an error, nine are not") {
