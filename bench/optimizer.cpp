@@ -94,9 +94,11 @@ void bench_optimizers(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
     const std::string against_stream = "AdamW, fused, of memory's rate";
     const std::string against_passes = "AdamW, fused, against 5 passes";
     const std::string l2 = "Adam with L2, 28 bytes", momentum = "SGD with momentum, 20 bytes",
-                      plain = "SGD, 12 bytes", layerwise = "LAMB, 40 bytes";
+                      plain = "SGD, 12 bytes", layerwise = "LAMB, 40 bytes",
+                      no_master = "AdamW, bf16, stochastic, 22 bytes";
     bool wanted = false;
-    for (const auto& row : {against_stream, against_passes, l2, momentum, plain, layerwise})
+    for (const auto& row :
+         {against_stream, against_passes, l2, momentum, plain, layerwise, no_master})
         wanted |= table.wants(row);
     if (!wanted) return;
     mpt::layout map;
@@ -130,6 +132,19 @@ void bench_optimizers(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
     row(momentum, 20, mpt::sgd{});
     row(plain, 12, mpt::sgd{.momentum = 0});
     row(layerwise, 40, mpt::lamb{});
+
+    if (table.wants(no_master)) {
+        const auto low = [](float x) { return mpt::narrow<mpt::bf16>(x); };
+        const auto bg = bench::numbers<mpt::bf16>(pool, mem, n, 0.1f, low);
+        auto bw = bench::numbers<mpt::bf16>(pool, mem, n, 0.02f, low);
+        const mpt::optimizer_state<mpt::bf16> alone{
+            {}, m.span(), v.span(), {{bw.span(), 0}}, std::uint64_t(1)};
+        const mpt::pieces<const mpt::bf16> bgrads{{bg.span(), 0}};
+        table.compare(
+            no_master, "GB/s", 0, // 2 gradient, 4 weight, 16 of m and v
+            {"", 22e-9 * double(n), [&] { adam.step(on, map, alone, bgrads, 1.0, 1e-5); }},
+            limit.as_side());
+    }
 
     if (!table.wants(against_passes)) return;
     mpt::buffer<float> g32(mem, mpt::kind::temp, n, "unscaled gradients");

@@ -2,27 +2,36 @@
 /// @file update_pass.hpp
 /// What every optimizer's step does: one pass over all that a rank owns.   tier 5, needs:
 /// base/error.hpp base/qualifiers.hpp nn/cpu.hpp nn/params.hpp numeric/cast.hpp numeric/scalar.hpp
-/// train/blocks.hpp
+/// numeric/stochastic.hpp train/blocks.hpp
 ///
 /// Idea     A step touches each weight once: its gradient is widened, the formula applied, the
 ///          result rounded, a chunk of 128 elements at a time, which stay in the nearest cache
 ///          from the first to the last. Optimizers differ in their formula and in the moments
 ///          they keep: those stand in adamw.hpp, adam.hpp, sgd.hpp, lamb.hpp, the rest here.
-/// Costs    traffic: what the formula reads and writes, once
-/// Breaks   a pass a formula: AdamW in five passes takes twice the time (bench optimizer)
-/// See      blocks.hpp (the cut into tasks), adam_moments.hpp, tests/train/optimizers_test.cpp
+///          16-bit weights need no master where they are rounded stochastically: nearest would
+///          undo most steps, this undoes none on average. Bits by (seed, t, element).
+/// Costs    traffic: what the formula reads and writes, once.  memory, by kind: master 4 bytes a
+///          16-bit parameter, or 0 with a rounding_seed; moments 4 each
+/// Breaks   a pass a formula: AdamW in five passes takes twice the time (bench optimizer).
+///          A rounding_seed for each rank: where ranks keep the same weights, give them the same
+/// Source   Zamirai et al. 2021, Revisiting BFloat16 Training, arXiv:2010.06192 (no master)
+/// See      blocks.hpp (the cut into tasks), adam_moments.hpp, tests/train/optimizers_test.cpp,
+///          tests/train/stochastic_weights_test.cpp
 #pragma once
-#include "mpt/base/error.hpp"      // check
-#include "mpt/base/qualifiers.hpp" // MPT_RESTRICT
-#include "mpt/nn/cpu.hpp"          // cpu
-#include "mpt/nn/params.hpp"       // pieces, layout
-#include "mpt/numeric/cast.hpp"    // cast, narrow
-#include "mpt/numeric/scalar.hpp"  // wide_t
-#include "mpt/train/blocks.hpp"    // blocks, check_same_pieces
+#include "mpt/base/error.hpp"         // check
+#include "mpt/base/qualifiers.hpp"    // MPT_RESTRICT
+#include "mpt/nn/cpu.hpp"             // cpu
+#include "mpt/nn/params.hpp"          // pieces, layout
+#include "mpt/numeric/cast.hpp"       // cast, narrow
+#include "mpt/numeric/scalar.hpp"     // wide_t, name
+#include "mpt/numeric/stochastic.hpp" // cast_stochastic
+#include "mpt/train/blocks.hpp"       // blocks, check_same_pieces
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -35,6 +44,7 @@ struct optimizer_state {
     device_span<wide_t<T>> m; // first moments, packed (blocks.hpp); zero before the first step
     device_span<wide_t<T>> v; // second moments, likewise; empty where the optimizer keeps none
     pieces<T> weights;        // receive p rounded to T in the same pass; may be the master itself
+    std::optional<std::uint64_t> rounding_seed = {}; // of 16-bit weights without a master
 };
 
 /// Elements of one tensor that are updated together.
@@ -94,11 +104,11 @@ void for_chunks(const cpu& on, const layout& map, const optimizer_state<T>& own,
     using W = wide_t<T>;
     const std::vector<block> cut = blocks(own.weights);
     on.pool.for_each(cut.size(), [&](std::size_t task, int) {
-        W wide[chunk<T>::most];
+        W wide[chunk<T>::most], copy[chunk<T>::most];
         const block& b = cut[task];
         const std::size_t start = own.weights[b.piece].begin; // of the piece, in the flat one
         T* const weights = own.weights[b.piece].data.data();
-        W* const p = own.master[b.piece].data.data();
+        W* const p = own.master.empty() ? nullptr : own.master[b.piece].data.data();
         W* const m = own.m.empty() ? nullptr : own.m.data() + b.packed - b.begin; // as the piece
         W* const v = own.v.empty() ? nullptr : own.v.data() + b.packed - b.begin;
         const G* const g = grads.empty() ? nullptr : grads[b.piece].data.data();
@@ -108,12 +118,15 @@ void for_chunks(const cpu& on, const layout& map, const optimizer_state<T>& own,
                 const bool decays = map.tensors[tensor].decays;
                 for (std::size_t i = from - start; i < to - start; i += chunk<T>::most) {
                     const std::size_t n = std::min(chunk<T>::most, to - start - i);
-                    update_parts::prefetch<1>(p + i, n);
+                    if (p)
+                        update_parts::prefetch<1>(p + i, n);
+                    else
+                        cast(weights + i, copy, n);
                     if (m) update_parts::prefetch<1>(m + i, n);
                     if (v) update_parts::prefetch<1>(v + i, n);
                     if (g) update_parts::prefetch<0>(g + i, n);
                     if (!std::is_same_v<T, W>) update_parts::prefetch<1>(weights + i, n);
-                    visit(chunk<T>{p + i, m ? m + i : nullptr, v ? v + i : nullptr,
+                    visit(chunk<T>{p ? p + i : copy, m ? m + i : nullptr, v ? v + i : nullptr,
                                    g ? update_parts::in_wide(g + i, n, wide) : nullptr, weights + i,
                                    n, start + i, tensor, task, decays});
                 }
@@ -128,9 +141,14 @@ void with_decay(W* MPT_RESTRICT to, const W* MPT_RESTRICT g, const W* MPT_RESTRI
     for (std::size_t i = 0; i < n; ++i) to[i] = factor * g[i] + decay * p[i];
 }
 
-/// A changed chunk: its weights rounded to T.
+/// A changed chunk, in the t-th step: its weights rounded to T, where a master keeps the rest to
+/// nearest, else stochastically.
 template <class T>
-void store(const optimizer_state<T>&, const chunk<T>& c, long) {
+void store(const optimizer_state<T>& own, const chunk<T>& c, long t) {
+    if constexpr (!std::is_same_v<T, wide_t<T>>)
+        if (own.rounding_seed)
+            return cast_stochastic(c.p, c.weights, c.n, *own.rounding_seed, std::uint32_t(t),
+                                   c.first);
     narrow(c.p, c.weights, c.n);
 }
 
@@ -139,8 +157,16 @@ void store(const optimizer_state<T>&, const chunk<T>& c, long) {
 template <class T, class G>
 void check_step(const char* who, const layout& map, const optimizer_state<T>& own,
                 const pieces<G>& grads, double factor, double lr, int moments) {
-    check_same_pieces(join(who, ": master and gradients").c_str(), own.master, grads);
-    check_same_pieces(join(who, ": master and weights").c_str(), own.master, own.weights);
+    if (own.rounding_seed) {
+        check(!std::is_same_v<T, wide_t<T>>, who, ": weights of ", name<T>(),
+              " with a rounding_seed; they are their own master, leave it out");
+        check(own.master.empty(), who, ": a master and a rounding_seed; pass one of the two");
+    } else {
+        check(!own.master.empty() || own.weights.empty(), who, ": weights of ", name<T>(),
+              " without a master; pass master_of(), or a rounding_seed to do without");
+        check_same_pieces(join(who, ": master and weights").c_str(), own.master, own.weights);
+    }
+    check_same_pieces(join(who, ": weights and gradients").c_str(), own.weights, grads);
     const std::size_t n = size_of(own.weights), m = moments > 0 ? n : 0, v = moments > 1 ? n : 0;
     check(own.m.size() == m && own.v.size() == v, who, ": ", n, " weights, ", own.m.size(),
           " first and ", own.v.size(), " second moments; allocate ", m, " and ", v);

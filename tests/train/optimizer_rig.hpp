@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,14 +40,15 @@ inline mpt::layout tensors(std::size_t large = 16381) {
 template <class T, class Optimizer>
 struct learner {
     using W = mpt::wide_t<T>;
-    learner(mpt::layout l, Optimizer o, int threads = 2)
-        : map(std::move(l)), machine(threads), opt(std::move(o)),
-          weights(numbers<T>(1, map.size(), 1)), master(mpt::master_size<T>(map.size())),
+    learner(mpt::layout l, Optimizer o, int threads = 2, std::optional<std::uint64_t> seed = {})
+        : map(std::move(l)), machine(threads), opt(std::move(o)), rounding_seed(seed),
+          weights(numbers<T>(1, map.size(), 1)), master(seed ? 0 : mpt::master_size<T>(map.size())),
           m(opt.moments() > 0 ? map.size() : 0), v(opt.moments() > 1 ? map.size() : 0) {
         for (std::size_t i = 0; i < master.size(); ++i) master[i] = mpt::widen(weights[i]);
     }
     mpt::optimizer_state<T> own() {
         const mpt::pieces<T> mine = by_unit<T>(map, weights.data());
+        if (rounding_seed) return {{}, span(m), span(v), mine, rounding_seed};
         return {mpt::master_of<T>(span(master), mine), span(m), span(v), mine};
     }
     template <class G>
@@ -61,6 +63,7 @@ struct learner {
     mpt::layout map;
     rig::machine machine;
     Optimizer opt;
+    std::optional<std::uint64_t> rounding_seed; // given: weights without a master
     std::vector<T> weights;
     std::vector<W> master, m, v;
 };
