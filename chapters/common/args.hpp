@@ -32,6 +32,14 @@ public:
              const std::vector<std::string>& words) {
         app_.add_option(flag, value, text)->check(CLI::IsMember(words))->capture_default_str();
     }
+    // One of a few words; the flag alone means `alone`.
+    void add(const std::string& flag, std::string& value, const std::string& text,
+             const std::string& alone, const std::vector<std::string>& words) {
+        app_.add_option(flag, value, text)
+            ->expected(0, 1)
+            ->default_str(alone)
+            ->check(CLI::IsMember(words));
+    }
     // Any text; without `shown` --help says no default.
     void add(const std::string& flag, std::string& value, const std::string& text,
              bool shown = false) {

@@ -4,8 +4,8 @@
 /// base/qualifiers.hpp numeric/rounding.hpp
 ///
 /// Idea     Nothing but an exponent: byte b is 2^(b - 127), from 2^-127 (00) to 2^127 (FE). No
-///          sign, no zero, no infinity; FF is NaN. Multiplying by it changes no digit of a number in
-///          range.
+///          sign, no zero, no infinity; FF is NaN. Multiplying by it changes no digit of what stays
+///          in range.
 /// Breaks   b << 23 as the bits of a float: right for 01 to FE, but 00 becomes 0 instead of 2^-127,
 ///          which is a subnormal float (00400000), and FF becomes infinity. Flush-to-zero
 ///          (-use_fast_math) loses the blocks that have byte 00 in the same way.
@@ -32,7 +32,8 @@ struct e8m0 {
     MPT_HOST_DEVICE static constexpr e8m0 power(int exponent) {
         return from_bits(std::uint8_t((exponent < least  ? least
                                        : exponent > most ? most
-                                                         : exponent) + 127));
+                                                         : exponent) +
+                                      127));
     }
     /// The least power of two that is at least |x|. Zero becomes 2^-127, NaN stays NaN.
     MPT_HOST_DEVICE static constexpr e8m0 up(float x,

@@ -61,8 +61,8 @@ MPT_HOST_DEVICE constexpr float at_most_max(float x) {
 }
 
 /// amax: of the whole tensor. 0: nothing to scale.
-MPT_HOST_DEVICE constexpr nvfp4_tensor_scale
-nvfp4_scale(float amax, nvfp4_flow flow = nvfp4_flow::paper) {
+MPT_HOST_DEVICE constexpr nvfp4_tensor_scale nvfp4_scale(float amax,
+                                                         nvfp4_flow flow = nvfp4_flow::paper) {
     constexpr float top = e2m1::max * e4m3::max; // 2688
     nvfp4_tensor_scale s;
     if (amax == 0) return s;

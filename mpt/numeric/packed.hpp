@@ -9,8 +9,8 @@
 ///              byte 1  c3 c2 c1 c0 b5 b4 b3 b2
 ///              byte 2  d5 d4 d3 d2 d1 d0 c5 c4
 /// Costs    n w / 8 bytes, rounded up
-/// Breaks   the other order of halves: every pair of neighbours changes places, and nothing crashes.
-///          CUDA's __nv_fp4x2_e2m1 has this order; __nv_fp6_e2m3 keeps one code a byte.
+/// Breaks   the other order of halves: every two neighbours change places, and nothing crashes.
+///          CUDA's __nv_fp4x2_e2m1 has this order; of __nv_fp6_e2m3 each has a byte.
 /// See      fp4_fp6.hpp, tests/numeric/packed_test.cpp
 #pragma once
 
@@ -48,7 +48,7 @@ void unpack(const std::uint8_t* bytes, T* codes, std::size_t n) {
     int held = 0;
     for (std::size_t i = 0; i < n; ++i) {
         if (held < code_bits<T>) row |= std::uint32_t(*bytes++) << held, held += 8;
-        codes[i].bits = std::uint8_t(row & ((1u << code_bits<T>) - 1));
+        codes[i].bits = std::uint8_t(row & ((1u << code_bits<T>)-1));
         row >>= code_bits<T>, held -= code_bits<T>;
     }
 }

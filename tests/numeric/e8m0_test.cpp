@@ -20,9 +20,8 @@ TEST_CASE("all 256 codes") {
     const auto value = [](std::uint8_t c) { return float(e8m0::from_bits(c)); };
     CHECK(mx_model::wrong_values("e8m0", value) == 0);
     // sabotage: b << 23 gets two of them wrong, 2^-127 and NaN
-    CHECK(mx_model::wrong_values("e8m0", [](std::uint8_t c) {
-              return float_of(std::uint32_t(c) << 23);
-          }) == 2);
+    CHECK(mx_model::wrong_values(
+              "e8m0", [](std::uint8_t c) { return float_of(std::uint32_t(c) << 23); }) == 2);
     for (std::uint32_t c = 0; c < 255; ++c) { // back again
         const e8m0 scale = e8m0::from_bits(std::uint8_t(c));
         CHECK(e8m0::up(float(scale)).bits == c);
@@ -50,9 +49,8 @@ TEST_CASE("from float, up and down, with and without saturation: all runs of equ
     CHECK(mx_model::wrong_runs("e8m0_up_sat", [](float x) {
               return std::uint8_t((bits_of(x) + 0x400000) >> 23);
           }) > 0);
-    CHECK(mx_model::wrong_runs("e8m0_up_sat", [=](float x) {
-              return up(std::fabs(x) < 0x1p-126f ? 0 : x);
-          }) > 0);
+    CHECK(mx_model::wrong_runs("e8m0_up_sat",
+                               [=](float x) { return up(std::fabs(x) < 0x1p-126f ? 0 : x); }) > 0);
 }
 
 TEST_CASE("times a power of two, as ldexp does it") {

@@ -95,7 +95,7 @@ std::size_t wrong_runs(const std::string& name, Code code) {
 struct element {
     std::vector<double> values;
     int mantissa_bits;
-    int sign_bit;      // 0: two's complement
+    int sign_bit; // 0: two's complement
     double max() const { return values.back(); }
     int emax() const { return std::ilogb(max()); }
 };

@@ -221,7 +221,7 @@ TEST_CASE("FLOOR clips at most a quarter, RCEIL nothing") {
         by_rceil = std::fmax(by_rceil, 1 - r.values[0] / double(x));
     }
     CHECK(clipped > 0.2499);
-    CHECK(clipped < 0.25);   // 1 - 6 / 8
+    CHECK(clipped < 0.25);  // 1 - 6 / 8
     CHECK(by_rceil <= 0.2); // 1 - 4 / 5: rounding alone, at the tie between 4 and 6
 }
 

@@ -56,7 +56,8 @@ static std::vector<int> wrong_tensors(const std::string& name, nvfp4_flow flow, 
 }
 
 TEST_CASE("the tables: 51 tensors of two blocks, three flows") {
-    const auto all = {std::pair{"exact", nvfp4_flow::exact}, {"paper", nvfp4_flow::paper},
+    const auto all = {std::pair{"exact", nvfp4_flow::exact},
+                      {"paper", nvfp4_flow::paper},
                       {"te", nvfp4_flow::transformer_engine}};
     for (const auto& [name, flow] : all) {
         CAPTURE(name);
