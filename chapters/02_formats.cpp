@@ -13,6 +13,7 @@
 
 #include "mpt/base/philox.hpp"            // philox
 #include "mpt/base/thread_pool.hpp"       // thread_pool: for_each
+#include "mpt/numeric/format_table.hpp"   // format_table
 #include "mpt/numeric/fp4_fp6.hpp"        // e2m1, e2m3, e3m2
 #include "mpt/numeric/fp8.hpp"            // e4m3, e5m2
 #include "mpt/numeric/rounding_modes.hpp" // toward_zero, half_away
@@ -27,6 +28,18 @@ struct options {
     unsigned seed = 1;
     int threads = 0;
 };
+
+//! [table]
+void table() {
+    std::printf("%-6s %5s %4s %4s %12s %12s %12s %12s  %s\n", "format", "bits", "e", "m", "largest",
+                "normal from", "smallest", "epsilon", "inf NaN");
+    for (const format_row& f : format_table)
+        std::printf("%-6s %5d %4d %4d %12.6g %12.6g %12.6g %12.6g  %s %s\n", f.name, f.bits,
+                    f.exponent_bits, f.mantissa_bits, f.max, f.min_normal, f.min_subnormal,
+                    f.epsilon, f.has_infinity ? "yes" : " - ", f.has_nan ? "yes" : " - ");
+    std::printf("\n");
+}
+//! [table]
 
 //! [roundings]
 // Mean error of a rounding to bf16 over 2^20 random x in [1, 2), in steps of bf16, which are 2^-7
@@ -204,6 +217,7 @@ int formats(const options& o) {
     check(!truncate || !wants, "--sabotage truncate: breaks the claims; wanted no --digest");
     if (wants) return digests(o);
     claims claim;
+    table();
     roundings(o, {truncate}, claim);
     facts({truncate}, claim);
     ends(claim);

@@ -5,8 +5,9 @@
 #include "mpt/base/philox.hpp"     // philox, normal_pair
 #include "mpt/numeric/fp4_fp6.hpp" // e2m1, e2m3, e3m2
 #include "mpt/numeric/fp8.hpp"     // e4m3, e5m2
-#include "mpt/numeric/mx.hpp"      // mx_quantise, mx_dequantise
-#include "mpt/numeric/nvfp4.hpp"   // nvfp4_scale, nvfp4_quantise, nvfp4_dequantise
+#include "mpt/numeric/int8.hpp"    // quantize_int8, dequantize_int8
+#include "mpt/numeric/mx.hpp"      // mx_quantize, mx_dequantize
+#include "mpt/numeric/nvfp4.hpp"   // nvfp4_scale, nvfp4_quantize, nvfp4_dequantize
 
 #include <array>
 #include <cmath>
@@ -16,16 +17,16 @@
 // One block of 32 in and out of a format.
 template <class T>
 void through_mx(const float* x, float* y) {
-    mpt::mx_dequantise(mpt::mx_quantise<T>(x, 32, mpt::scale_rule::rceil), y);
+    mpt::mx_dequantize(mpt::mx_quantize<T>(x, 32, mpt::scale_rule::rceil), y);
 }
 inline void through_nvfp4(const float* x, float* y) { // two blocks of 16
     const mpt::nvfp4_tensor_scale tensor = mpt::nvfp4_scale(mpt::finite_amax(x, 32));
     for (int i = 0; i < 32; i += 16)
-        mpt::nvfp4_dequantise(mpt::nvfp4_quantise(x + i, tensor), tensor, y + i);
+        mpt::nvfp4_dequantize(mpt::nvfp4_quantize(x + i, tensor), tensor, y + i);
 }
 inline void through_int8(const float* x, float* y) { // scale amax / 127
-    const double step = double(mpt::block_amax(x, 32)) / 127;
-    for (int i = 0; i < 32; ++i) y[i] = float(std::nearbyint(double(x[i]) / step) * step);
+    const float amax = mpt::block_amax(x, 32);
+    for (int i = 0; i < 32; ++i) y[i] = mpt::dequantize_int8(mpt::quantize_int8(x[i], amax), amax);
 }
 // Of 1000 blocks of normal numbers, with element 7 made `outlier`: how far are the 31 others off?
 // Root of the sum of squares, by that of the numbers; in percent.

@@ -30,10 +30,8 @@ struct e8m0 {
 
     /// 2^exponent; exponents that it does not have become the nearest that it has.
     MPT_HOST_DEVICE static constexpr e8m0 power(int exponent) {
-        return from_bits(std::uint8_t((exponent < least  ? least
-                                       : exponent > most ? most
-                                                         : exponent) +
-                                      127));
+        const int within = exponent < least ? least : exponent > most ? most : exponent;
+        return from_bits(std::uint8_t(within + 127));
     }
     /// The least power of two that is at least |x|. Zero becomes 2^-127, NaN stays NaN.
     MPT_HOST_DEVICE static constexpr e8m0 up(float x,

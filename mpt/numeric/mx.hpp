@@ -13,7 +13,7 @@
 ///          ceil(log2(amax / max)) in fp32, wrong for one input; a transposed block: quantise
 ///          columns apart, from the wide numbers
 /// Source   Rouhani et al. 2023, Microscaling Data Formats for Deep Learning, arXiv:2310.10537
-/// See      fp4_fp6.hpp, fp8.hpp, nvfp4.hpp, tests/numeric/mx_test.cpp
+/// See      fp4_fp6.hpp, fp8.hpp, nvfp4.hpp, tests/numeric/mx_test.cpp, chapters/02_formats.cpp
 #pragma once
 #include "mpt/base/qualifiers.hpp"  // MPT_HOST_DEVICE
 #include "mpt/numeric/e8m0.hpp"     // e8m0, times_power
@@ -109,7 +109,7 @@ struct mx_block {
 /// n <= 32 numbers that lie one behind the other along the axis that a product sums over; missing
 /// ones are 0. A NaN or an infinity makes all of the block NaN: scale FF, codes 0.
 template <class T>
-MPT_HOST_DEVICE constexpr mx_block<T> mx_quantise(const float* x, int n = mx_block<T>::size,
+MPT_HOST_DEVICE constexpr mx_block<T> mx_quantize(const float* x, int n = mx_block<T>::size,
                                                   scale_rule rule = scale_rule::floor) {
     mx_block<T> block{}; // zeros
     const float most = block_amax(x, n);
@@ -126,7 +126,7 @@ MPT_HOST_DEVICE constexpr mx_block<T> mx_quantise(const float* x, int n = mx_blo
 
 /// The first n numbers again. Exact, but where an element was rounded up to 2^128 (not by floor).
 template <class T>
-MPT_HOST_DEVICE constexpr void mx_dequantise(const mx_block<T>& block, float* x,
+MPT_HOST_DEVICE constexpr void mx_dequantize(const mx_block<T>& block, float* x,
                                              int n = mx_block<T>::size) {
     for (int i = 0; i < n; ++i)
         x[i] = block.scale.is_nan() ? float(block.scale)

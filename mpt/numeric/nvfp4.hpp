@@ -12,7 +12,7 @@
 /// Breaks   two flows of the same formula: they round in other places, and near a tie a code
 ///          differs, so name the flow. A block below 2^-10 / 448 of the tensor's amax vanishes.
 /// Source   NVIDIA 2025, Pretraining Large Language Models with NVFP4, arXiv:2509.25149
-/// See      mx.hpp, tests/numeric/nvfp4_test.cpp
+/// See      mx.hpp, tests/numeric/nvfp4_test.cpp, chapters/02_formats.cpp
 #pragma once
 #include "mpt/base/qualifiers.hpp"  // MPT_HOST_DEVICE
 #include "mpt/numeric/fp4_fp6.hpp"  // e2m1
@@ -92,7 +92,7 @@ MPT_HOST_DEVICE constexpr std::uint8_t nearest_multiple(double a, double unit) {
 
 /// n <= 16 numbers along the axis that a product sums over; missing ones are 0. A NaN or an
 /// infinity makes all of the block NaN: scale 7F, codes 0.
-MPT_HOST_DEVICE constexpr nvfp4_block nvfp4_quantise(const float* x, nvfp4_tensor_scale tensor,
+MPT_HOST_DEVICE constexpr nvfp4_block nvfp4_quantize(const float* x, nvfp4_tensor_scale tensor,
                                                      int n = nvfp4_block::size,
                                                      nvfp4_flow flow = nvfp4_flow::paper) {
     nvfp4_block block{}; // zeros
@@ -121,7 +121,7 @@ MPT_HOST_DEVICE constexpr nvfp4_block nvfp4_quantise(const float* x, nvfp4_tenso
 }
 
 /// The first n numbers again: element * scale is exact, the last product is rounded.
-MPT_HOST_DEVICE constexpr void nvfp4_dequantise(const nvfp4_block& block, nvfp4_tensor_scale tensor,
+MPT_HOST_DEVICE constexpr void nvfp4_dequantize(const nvfp4_block& block, nvfp4_tensor_scale tensor,
                                                 float* x, int n = nvfp4_block::size) {
     for (int i = 0; i < n; ++i)
         x[i] = float(block.elements[i]) * float(block.scale) * tensor.decode;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "mpt/numeric/fp4_fp6.hpp" // e2m1, e2m3, e3m2
 #include "mpt/numeric/fp8.hpp"     // e4m3, e5m2
-#include "mpt/numeric/mx.hpp"      // mx_quantise, mx_dequantise, mxint8
+#include "mpt/numeric/mx.hpp"      // mx_quantize, mx_dequantize, mxint8
 
 #include "mx_model.hpp"
 
@@ -33,13 +33,13 @@ template <class T>
 static block as_block(const mx_block<T>& b, int n) {
     block out{b.scale.bits, {}, std::vector<float>(std::size_t(n))};
     for (int i = 0; i < n; ++i) out.codes.push_back(b.elements[i].bits);
-    mx_dequantise(b, out.values.data(), n);
+    mx_dequantize(b, out.values.data(), n);
     return out;
 }
 template <class T>
 static block quantised(const std::vector<float>& x, scale_rule rule) {
     const int n = int(x.size());
-    return as_block(mx_quantise<T>(x.data(), n, rule), n);
+    return as_block(mx_quantize<T>(x.data(), n, rule), n);
 }
 using quantiser = block (*)(const std::vector<float>&, scale_rule);
 template <class F>
@@ -98,14 +98,14 @@ static block loses_byte_0(const std::vector<float>& x, scale_rule rule) {
 template <class T>
 static block quotient_in_fp32(const std::vector<float>& x, scale_rule) {
     const float most = block_amax(x.data(), int(x.size()));
-    mx_block<T> b = mx_quantise<T>(x.data(), int(x.size()), scale_rule::rceil);
+    mx_block<T> b = mx_quantize<T>(x.data(), int(x.size()), scale_rule::rceil);
     if (std::isfinite(most)) b.scale = e8m0::up(most / T::max);
     return as_block(b, int(x.size()));
 }
 // The scale of the elements' own power, without looking at the format's emax.
 template <class T>
 static block forgets_emax(const std::vector<float>& x, scale_rule rule) {
-    mx_block<T> b = mx_quantise<T>(x.data(), int(x.size()), rule);
+    mx_block<T> b = mx_quantize<T>(x.data(), int(x.size()), rule);
     const float most = block_amax(x.data(), int(x.size()));
     if (std::isfinite(most) && most > 0) b.scale = e8m0::down(most);
     return as_block(b, int(x.size()));

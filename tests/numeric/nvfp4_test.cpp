@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "mpt/numeric/nvfp4.hpp" // nvfp4_scale, nvfp4_quantise, nvfp4_dequantise
+#include "mpt/numeric/nvfp4.hpp" // nvfp4_scale, nvfp4_quantize, nvfp4_dequantize
 
 #include "mx_model.hpp"
 
@@ -34,10 +34,10 @@ static tensor quantised(const std::vector<float>& x, nvfp4_flow flow) {
     t.values.resize(x.size());
     for (std::size_t i = 0; i < x.size(); i += 16) {
         const int n = int(std::min<std::size_t>(16, x.size() - i));
-        const nvfp4_block b = nvfp4_quantise(x.data() + i, scale, n, flow);
+        const nvfp4_block b = nvfp4_quantize(x.data() + i, scale, n, flow);
         t.scales.push_back(b.scale.bits);
         for (int k = 0; k < n; ++k) t.codes.push_back(b.elements[k].bits);
-        nvfp4_dequantise(b, scale, t.values.data() + i, n);
+        nvfp4_dequantize(b, scale, t.values.data() + i, n);
     }
     return t;
 }
@@ -155,6 +155,6 @@ TEST_CASE("NVFP4's largest element is 6 where MXFP4's may be 4") {
     CHECK(t.codes[0] == 7);
     CHECK(t.values[0] == doctest::Approx(5).epsilon(1e-6));
     std::array<float, 3> mx{};
-    mx_dequantise(mx_quantise<e2m1>(x.data(), 3), mx.data(), 3);
+    mx_dequantize(mx_quantize<e2m1>(x.data(), 3), mx.data(), 3);
     CHECK(mx[0] == 4);
 }
