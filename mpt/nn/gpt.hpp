@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file gpt.hpp
 /// A GPT, forward and backward, for any scalar type, operations and strategy.  tier 4, needs:
-/// nn/batch.hpp nn/gpt_layout.hpp nn/shapes.hpp nn/strategy.hpp
+/// nn/batch.hpp nn/gpt_acts.hpp nn/gpt_layout.hpp nn/shapes.hpp nn/strategy.hpp
 ///
 /// Idea     A unit is acquired, used, released; backward says when its gradient is ready. Weights,
 ///          activations and their gradients are T; inside an operation everything is wide_t<T>
@@ -12,15 +12,17 @@
 /// Costs    about 6 P + 6 L C T operations a token, a third of them forward (attention is causal)
 /// Breaks   the gradient of wte comes from the head and, last, from the embedding: ready only then
 /// Source   Radford et al. 2019, section 2.3; Press and Wolf 2017, arXiv:1608.05859 (tied head)
-/// See      gpt_layout.hpp (sizes, parameters, activations), chapters/09_gpt.cpp,
-///          tests/nn/gpt_test.cpp
+/// See      gpt_layout.hpp (sizes, parameters), gpt_acts.hpp (activations), checkpointing.hpp
+///          (blocks that are run again), chapters/09_gpt.cpp, tests/nn/gpt_test.cpp
 #pragma once
 #include "mpt/nn/batch.hpp"      // batch
-#include "mpt/nn/gpt_layout.hpp" // gpt_config, gpt_tensors, gpt_acts
+#include "mpt/nn/gpt_acts.hpp"   // gpt_acts, segment
+#include "mpt/nn/gpt_layout.hpp" // gpt_config, gpt_tensors
 #include "mpt/nn/shapes.hpp"     // linear_shape, attention_shape, dropout_key, ...
 #include "mpt/nn/strategy.hpp"   // strategy: acquire, release, collect, ready
 
 #include <cstdint>
+#include <vector>
 
 namespace mpt {
 
@@ -86,12 +88,8 @@ public:
                                    acts.mean, acts.rstd, norm(b), false);
             s.release(0);
         }
-        for (int l = config.layers - 1; l >= 0; --l) {
-            const auto block = s.acquire(weights, 1 + l);
-            backward_block(l, block, s.collect(grads, 1 + l), input(acts, l), b, acts);
-            s.release(1 + l);
-            s.ready(grads, 1 + l, b.micro);
-        }
+        for (auto g = acts.plan.segments.rbegin(); g != acts.plan.segments.rend(); ++g)
+            backward_segment(s, weights, b, acts, *g, grads);
         if (config.dropout > 0)
             ops.dropout_backward(acts.dres, acts.dres, config.dropout, key(b, 0), rows(b));
         ops.embedding_backward(view(map, d, tensors.wte), view(map, d, tensors.wpe), acts.dres,
@@ -100,8 +98,26 @@ public:
     }
 
 private:
+    // Forward again, where checkpointing says so; then backward, on the weights acquired once.
+    void backward_segment(strategy<T>& s, device_span<const T> weights, const batch& b,
+                          gpt_acts<T>& acts, const segment& g, gradients<T>& grads) {
+        std::vector<device_span<const T>> held;
+        for (int l = g.begin; g.again && l < g.end; ++l) {
+            held.push_back(s.acquire(weights, 1 + l));
+            gpt_block_acts<T> a = acts.block[std::size_t(l)];
+            if (l + 1 == g.end) a.out = {}; // the segment's end was kept
+            forward_block(l, held.back(), input(acts, l), b, a);
+        }
+        for (int l = g.end - 1; l >= g.begin; --l) {
+            const auto w = g.again ? held[std::size_t(l - g.begin)] : s.acquire(weights, 1 + l);
+            backward_block(l, w, s.collect(grads, 1 + l), input(acts, l), b, acts);
+            s.release(1 + l);
+            s.ready(grads, 1 + l, b.micro);
+        }
+    }
+
     void forward_block(int l, device_span<const T> w, device_span<const T> x, const batch& b,
-                       gpt_block_acts<T>& a) {
+                       const gpt_block_acts<T>& a) {
         const gpt_block_tensors& t = tensors.block[std::size_t(l)];
         const int C = config.channels;
         ops.layernorm_forward(a.h1, a.mean1, a.rstd1, x, view(map, w, t.ln_1_weight),
@@ -119,6 +135,7 @@ private:
         ops.linear_forward(a.fc, a.h2, view(map, w, t.fc_weight), view(map, w, t.fc_bias),
                            {n(b), C, config.hidden()});                           // (B,T,4C)
         ops.gelu_forward(a.gelu, a.fc);
+        if (a.out.empty()) return; // nobody asks for it
         ops.linear_forward(a.out, a.gelu, view(map, w, t.proj_weight), view(map, w, t.proj_bias),
                            {n(b), config.hidden(), C});                           // (B,T,C)
         ops.residual_forward(a.out, a.mid, a.out, config.dropout, key(b, 3 + 3 * l), rows(b));

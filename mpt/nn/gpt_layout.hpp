@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: MIT
 /// @file gpt_layout.hpp
-/// The shape of a GPT: its sizes, its parameters, what forward keeps.      tier 4, needs:
-/// base/memory.hpp nn/params.hpp numeric/scalar.hpp
+/// The shape of a GPT: its sizes and its parameters.        tier 4, needs: nn/params.hpp
 ///
 /// Idea     GPT-2's architecture with any number of key/value heads. Unit 0 is the embedding with
 ///          the last layer norm; the head borrows its token table (tied). Unit 1 + l is block l.
 /// Formula  with C channels, Q = (heads + 2 kv_heads) C / heads, L layers, V words, T context:
 ///          parameters   V C + T C + 2 C + L (Q C + Q + 9 C C + 10 C)
-///          kept a token s (2 C + V + L (13 C + Q)) + w (4 + L (4 + heads)),
-///          s = bytes of the scalar type, w = bytes of the type inside (4 for fp32 and below)
-/// Costs    nothing T x T is kept: attention probabilities are recomputed from lse
 /// Source   Radford et al. 2019, Language Models are Unsupervised Multitask Learners, section 2.3;
 ///          names of tensors as in Hugging Face's GPT-2
-/// See      gpt.hpp (forward and backward), tests/nn/gpt_test.cpp
+/// See      gpt_acts.hpp (what forward keeps), gpt.hpp, tests/nn/gpt_test.cpp
 #pragma once
-#include "mpt/base/memory.hpp"    // buffer, memory
-#include "mpt/nn/params.hpp"      // layout
-#include "mpt/numeric/scalar.hpp" // wide_t
+#include "mpt/nn/params.hpp" // layout, check
 
 #include <cmath>
 #include <cstddef>
@@ -98,96 +92,5 @@ inline layout gpt_layout(const gpt_config& c, gpt_tensors& t) {
     }
     return map;
 }
-
-/// What one block's forward keeps for its backward.
-template <class T>
-struct gpt_block_acts {
-    device_span<T> h1;                   // (B,T,C)  after the first layer norm
-    device_span<T> qkv;                  // (B,T,Q)  queries, keys, values
-    device_span<T> att;                  // (B,T,C)  heads side by side
-    device_span<T> mid;                  // (B,T,C)  residual stream between the branches
-    device_span<T> h2;                   // (B,T,C)  after the second layer norm
-    device_span<T> fc, gelu;             // (B,T,4C) before and after gelu
-    device_span<T> out;                  // (B,T,C)  residual stream behind the block
-    device_span<wide_t<T>> mean1, rstd1; // (B,T)
-    device_span<wide_t<T>> mean2, rstd2; // (B,T)
-    device_span<wide_t<T>> lse;          // (B,heads,T)  log of the sum of exp of the scores
-};
-
-/// Everything a forward pass keeps, and the gradients that backward passes along (kind temp).
-template <class T>
-struct gpt_acts {
-    using W = wide_t<T>;
-    int B, T_; // rows and tokens a row that it has room for
-
-    gpt_acts(memory& mem, const gpt_config& c, int rows, int tokens)
-        : B(rows), T_(tokens), low_(mem, kind::activations, low_size(c), "activations"),
-          wide_(mem, kind::activations, wide_size(c), "statistics of the activations"),
-          passed_(mem, kind::temp, n() * 6 * std::size_t(c.channels), "gradients of activations") {
-        check(rows > 0 && tokens > 0 && tokens <= c.context, "gpt: a batch of ", rows, " rows of ",
-              tokens, " tokens; wanted 1 row or more of 1 to ", c.context, " tokens");
-        device_span<T> low = low_.span();
-        device_span<W> wide = wide_.span();
-        const std::size_t C = n() * std::size_t(c.channels);
-        embedded = take(low, C);
-        for (int l = 0; l < c.layers; ++l) {
-            gpt_block_acts<T> b;
-            b.h1 = take(low, C);
-            b.qkv = take(low, n() * std::size_t(c.qkv()));
-            b.att = take(low, C);
-            b.mid = take(low, C);
-            b.h2 = take(low, C);
-            b.fc = take(low, 4 * C);
-            b.gelu = take(low, 4 * C);
-            b.out = take(low, C);
-            b.mean1 = take(wide, n());
-            b.rstd1 = take(wide, n());
-            b.mean2 = take(wide, n());
-            b.rstd2 = take(wide, n());
-            b.lse = take(wide, n() * std::size_t(c.heads));
-            block.push_back(b);
-        }
-        last = take(low, C);
-        logits = take(low, n() * std::size_t(c.vocabulary));
-        mean = take(wide, n());
-        rstd = take(wide, n());
-        lse = take(wide, n());
-        losses = take(wide, n());
-        device_span<T> passed = passed_.span();
-        dres = take(passed, C);
-        dbranch = take(passed, C);
-        dwide = take(passed, 4 * C);
-    }
-
-    std::size_t n() const { return std::size_t(B) * std::size_t(T_); } // tokens
-
-    device_span<T> embedded;              // (B,T,C)  the residual stream before block 0
-    std::vector<gpt_block_acts<T>> block; // one a layer
-    device_span<T> last;                  // (B,T,C)  after the last layer norm
-    device_span<T> logits;                // (B,T,V)  backward puts their gradient in their place
-    device_span<W> mean, rstd;            // (B,T)    of the last layer norm
-    device_span<W> lse, losses;           // (B,T)    of the cross-entropy
-    device_span<T> dres;                  // (B,T,C)  gradient of the residual stream
-    device_span<T> dbranch;               // (B,T,C)  gradient of a branch's ends
-    device_span<T> dwide;                 // (B,T,4C) gradient inside a branch
-
-private:
-    std::size_t low_size(const gpt_config& c) const {
-        return n() * std::size_t(2 * c.channels + c.vocabulary +
-                                 c.layers * (13 * c.channels + c.qkv()));
-    }
-    std::size_t wide_size(const gpt_config& c) const {
-        return n() * std::size_t(4 + c.layers * (4 + c.heads));
-    }
-    template <class X>
-    static device_span<X> take(device_span<X>& from, std::size_t count) {
-        const device_span<X> part = from.first(count);
-        from = from.subspan(count, from.size() - count);
-        return part;
-    }
-    buffer<T> low_;
-    buffer<W> wide_;
-    buffer<T> passed_;
-};
 
 } // namespace mpt
