@@ -111,7 +111,7 @@ TEST_CASE("e2m1: values, edges, all runs of equal codes") {
     check_format<e2m1>(108, 19);
     // sabotage: exponent 0 read like the others: exactly 0, -0, 0.5 and -0.5 are wrong
     CHECK(mx_model::wrong_values("e2m1", [](std::uint8_t c) {
-              return float_of(std::uint32_t(c) >> 3 << 31 | ((c & 7u) << 22) + (126u << 23));
+              return float_of(std::uint32_t(c) >> 3 << 31 | (((c & 7u) << 22) + (126u << 23)));
           }) == 4);
 }
 TEST_CASE("e2m3: values, edges, all runs of equal codes") { check_format<e2m3>(396, 13); }

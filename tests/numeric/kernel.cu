@@ -15,6 +15,23 @@ __global__ void scale(const T* x, T* y, float* t, unsigned seed) {
 template __global__ void scale(const mpt::fp16*, mpt::fp16*, float*, unsigned);
 template __global__ void scale(const mpt::bf16*, mpt::bf16*, float*, unsigned);
 template __global__ void scale(const float*, float*, float*, unsigned);
+template __global__ void scale(const mpt::e4m3*, mpt::e4m3*, float*, unsigned);
+template __global__ void scale(const mpt::e2m1*, mpt::e2m1*, float*, unsigned);
+
+// A thread a block of 32.
+template <class T>
+__global__ void through_mx(const float* x, float* y, mpt::scale_rule rule) {
+    const unsigned first = 32 * (blockIdx.x * blockDim.x + threadIdx.x);
+    mpt::mx_dequantize(mpt::mx_quantize<T>(x + first, 32, rule), y + first);
+}
+template __global__ void through_mx<mpt::e4m3>(const float*, float*, mpt::scale_rule);
+template __global__ void through_mx<mpt::e2m1>(const float*, float*, mpt::scale_rule);
+template __global__ void through_mx<mpt::mxint8>(const float*, float*, mpt::scale_rule);
+
+__global__ void through_nvfp4(const float* x, float* y, mpt::nvfp4_tensor_scale tensor) {
+    const unsigned first = 16 * (blockIdx.x * blockDim.x + threadIdx.x);
+    mpt::nvfp4_dequantize(mpt::nvfp4_quantize(x + first, tensor), tensor, y + first);
+}
 
 // The last kernel of a step where the loss scale lives on the device: one thread.
 __global__ void move_scale(mpt::scale_state* s, mpt::scale_rule rule) {
