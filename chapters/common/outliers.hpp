@@ -17,7 +17,7 @@
 // One block of 32 in and out of a format.
 template <class T>
 void through_mx(const float* x, float* y) {
-    mpt::mx_dequantize(mpt::mx_quantize<T>(x, 32, mpt::scale_rule::rceil), y);
+    mpt::mx_dequantize(mpt::mx_quantize<T>(x, 32, mpt::mx_rule::rceil), y);
 }
 inline void through_nvfp4(const float* x, float* y) { // two blocks of 16
     const mpt::nvfp4_tensor_scale tensor = mpt::nvfp4_scale(mpt::finite_amax(x, 32));

@@ -54,7 +54,7 @@ inline constexpr int code_bits<mxint8> = 8;
 
 /// When does the scale go one power up? The element's largest number is s_max 2^emax; amax becomes
 /// s 2^emax with 1 <= s < 2 where it does not, s / 2 where it does.
-enum class scale_rule {
+enum class mx_rule {
     floor, // never: what is above max is clipped, by up to a quarter (e2m1). OCP's own rule
     ceil,  // s > 1: never clips, and leaves the top unused
     even,  // s rounded to the element's mantissa is 2: clips less than floor
@@ -76,14 +76,14 @@ MPT_HOST_DEVICE constexpr exponent_and_mantissa split(float x) {
 /// The scale for elements T of a block whose largest magnitude is amax, positive and finite. Exact:
 /// the quotient amax / max is never formed, its two significands are compared.
 template <class T>
-MPT_HOST_DEVICE constexpr e8m0 mx_scale(float amax, scale_rule rule) {
+MPT_HOST_DEVICE constexpr e8m0 mx_scale(float amax, mx_rule rule) {
     const exponent_and_mantissa a = split(amax), most = split(T::max);
     // Rounded to the element's mantissa, significands from 2 - 2^-(bits + 1) on are 2.
     const std::uint32_t rounds_up = fp32_mantissa + 1 - (1u << (22 - T::mantissa_bits));
-    const bool up = rule == scale_rule::ceil    ? a.mantissa > 0
-                    : rule == scale_rule::even  ? a.mantissa >= rounds_up
-                    : rule == scale_rule::rceil ? a.mantissa > most.mantissa
-                                                : false;
+    const bool up = rule == mx_rule::ceil    ? a.mantissa > 0
+                    : rule == mx_rule::even  ? a.mantissa >= rounds_up
+                    : rule == mx_rule::rceil ? a.mantissa > most.mantissa
+                                             : false;
     return e8m0::power(a.exponent - most.exponent + up);
 }
 
@@ -110,7 +110,7 @@ struct mx_block {
 /// ones are 0. A NaN or an infinity makes all of the block NaN: scale FF, codes 0.
 template <class T>
 MPT_HOST_DEVICE constexpr mx_block<T> mx_quantize(const float* x, int n = mx_block<T>::size,
-                                                  scale_rule rule = scale_rule::floor) {
+                                                  mx_rule rule = mx_rule::floor) {
     mx_block<T> block{}; // zeros
     const float most = block_amax(x, n);
     const bool poisoned = bits_of(most) >= fp32_infinity;

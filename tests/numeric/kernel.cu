@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Compiled, not run: what is marked MPT_HOST_DEVICE can be called from a kernel, as C++17.
 #include "mpt/base/philox.hpp"        // philox, uniform01
+#include "mpt/numeric/fp4_fp6.hpp"    // e2m1
+#include "mpt/numeric/fp8.hpp"        // e4m3
+#include "mpt/numeric/mx.hpp"         // mx_quantize, mx_dequantize
+#include "mpt/numeric/nvfp4.hpp"      // nvfp4_quantize, nvfp4_dequantize
 #include "mpt/numeric/scalar.hpp"     // widen, narrow, round_tf32
 #include "mpt/numeric/scale_rule.hpp" // update_scale
 
@@ -20,13 +24,13 @@ template __global__ void scale(const mpt::e2m1*, mpt::e2m1*, float*, unsigned);
 
 // A thread a block of 32.
 template <class T>
-__global__ void through_mx(const float* x, float* y, mpt::scale_rule rule) {
+__global__ void through_mx(const float* x, float* y, mpt::mx_rule rule) {
     const unsigned first = 32 * (blockIdx.x * blockDim.x + threadIdx.x);
     mpt::mx_dequantize(mpt::mx_quantize<T>(x + first, 32, rule), y + first);
 }
-template __global__ void through_mx<mpt::e4m3>(const float*, float*, mpt::scale_rule);
-template __global__ void through_mx<mpt::e2m1>(const float*, float*, mpt::scale_rule);
-template __global__ void through_mx<mpt::mxint8>(const float*, float*, mpt::scale_rule);
+template __global__ void through_mx<mpt::e4m3>(const float*, float*, mpt::mx_rule);
+template __global__ void through_mx<mpt::e2m1>(const float*, float*, mpt::mx_rule);
+template __global__ void through_mx<mpt::mxint8>(const float*, float*, mpt::mx_rule);
 
 __global__ void through_nvfp4(const float* x, float* y, mpt::nvfp4_tensor_scale tensor) {
     const unsigned first = 16 * (blockIdx.x * blockDim.x + threadIdx.x);

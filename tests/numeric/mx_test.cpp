@@ -19,14 +19,14 @@ using mx_model::block;
 static_assert(sizeof(mx_block<e4m3>) == 33 && sizeof(mxint8) == 1 && std::is_trivial_v<mxint8>);
 static_assert(mx_bits<e4m3> == 8.25 && mx_bits<mxint8> == 8.25);
 static_assert(mx_bits<e3m2> == 6.25 && mx_bits<e2m1> == 4.25);
-static_assert(mx_scale<e2m1>(6, scale_rule::rceil).exponent() == 0); // a constant, too
+static_assert(mx_scale<e2m1>(6, mx_rule::rceil).exponent() == 0); // a constant, too
 
 static const std::array<std::string, 4> rules = {"floor", "ceil", "even", "rceil"};
-static scale_rule rule_of(const std::string& name) {
-    return name == "floor"  ? scale_rule::floor
-           : name == "ceil" ? scale_rule::ceil
-           : name == "even" ? scale_rule::even
-                            : scale_rule::rceil;
+static mx_rule rule_of(const std::string& name) {
+    return name == "floor"  ? mx_rule::floor
+           : name == "ceil" ? mx_rule::ceil
+           : name == "even" ? mx_rule::even
+                            : mx_rule::rceil;
 }
 
 template <class T>
@@ -37,11 +37,11 @@ static block as_block(const mx_block<T>& b, int n) {
     return out;
 }
 template <class T>
-static block quantised(const std::vector<float>& x, scale_rule rule) {
+static block quantised(const std::vector<float>& x, mx_rule rule) {
     const int n = int(x.size());
     return as_block(mx_quantize<T>(x.data(), n, rule), n);
 }
-using quantiser = block (*)(const std::vector<float>&, scale_rule);
+using quantiser = block (*)(const std::vector<float>&, mx_rule);
 template <class F>
 static void for_each_element(F f) { // f(name, T{})
     f("e4m3", e4m3{}), f("e5m2", e5m2{}), f("e3m2", e3m2{});
@@ -70,7 +70,7 @@ static std::size_t wrong_blocks(const std::string& rule, const std::string& name
 
 // An amax that passes over NaN.
 template <class T>
-static block skips_nan(const std::vector<float>& x, scale_rule rule) {
+static block skips_nan(const std::vector<float>& x, mx_rule rule) {
     float most = 0;
     for (const float v : x) most = std::fmax(most, std::fabs(v));
     mx_block<T> b{};
@@ -82,13 +82,13 @@ static block skips_nan(const std::vector<float>& x, scale_rule rule) {
     return as_block(b, int(x.size()));
 }
 // The scale of another rule.
-template <class T, scale_rule other>
-static block always(const std::vector<float>& x, scale_rule) {
+template <class T, mx_rule other>
+static block always(const std::vector<float>& x, mx_rule) {
     return quantised<T>(x, other);
 }
 // Byte 00 as the float b << 23, that is 0.
 template <class T>
-static block loses_byte_0(const std::vector<float>& x, scale_rule rule) {
+static block loses_byte_0(const std::vector<float>& x, mx_rule rule) {
     block b = quantised<T>(x, rule);
     if (b.scale == 0)
         for (float& v : b.values) v *= 0;
@@ -96,15 +96,15 @@ static block loses_byte_0(const std::vector<float>& x, scale_rule rule) {
 }
 // RCEIL as ceil(log2(fp32(amax / max))).
 template <class T>
-static block quotient_in_fp32(const std::vector<float>& x, scale_rule) {
+static block quotient_in_fp32(const std::vector<float>& x, mx_rule) {
     const float most = block_amax(x.data(), int(x.size()));
-    mx_block<T> b = mx_quantize<T>(x.data(), int(x.size()), scale_rule::rceil);
+    mx_block<T> b = mx_quantize<T>(x.data(), int(x.size()), mx_rule::rceil);
     if (std::isfinite(most)) b.scale = e8m0::up(most / T::max);
     return as_block(b, int(x.size()));
 }
 // The scale of the elements' own power, without looking at the format's emax.
 template <class T>
-static block forgets_emax(const std::vector<float>& x, scale_rule rule) {
+static block forgets_emax(const std::vector<float>& x, mx_rule rule) {
     mx_block<T> b = mx_quantize<T>(x.data(), int(x.size()), rule);
     const float most = block_amax(x.data(), int(x.size()));
     if (std::isfinite(most) && most > 0) b.scale = e8m0::down(most);
@@ -149,10 +149,10 @@ TEST_CASE("the tables: 51 blocks, 6 elements, 4 rules") {
             CHECK(wrong_blocks(rule, name, skips_nan<T>) > 0); // sabotage
             CHECK(wrong_blocks(rule, name, loses_byte_0<T>) > 0);
             if (name != "int8") CHECK(wrong_blocks(rule, name, forgets_emax<T>) > 0);
-            if (rule != "floor") CHECK(wrong_blocks(rule, name, always<T, scale_rule::floor>) > 0);
-            if (rule == "rceil") CHECK(wrong_blocks(rule, name, always<T, scale_rule::ceil>) > 0);
+            if (rule != "floor") CHECK(wrong_blocks(rule, name, always<T, mx_rule::floor>) > 0);
+            if (rule == "rceil") CHECK(wrong_blocks(rule, name, always<T, mx_rule::ceil>) > 0);
             if (rule == "even" && name != "int8") // 127/64 and 2 - 2^-7: no input lies between them
-                CHECK(wrong_blocks(rule, name, always<T, scale_rule::rceil>) > 0);
+                CHECK(wrong_blocks(rule, name, always<T, mx_rule::rceil>) > 0);
         });
     }
     CHECK(wrong_blocks("rceil", "e4m3", quotient_in_fp32<e4m3>) == 1); // sabotage: row 25 alone
@@ -169,8 +169,8 @@ TEST_CASE("random blocks, whole and short, against the definition") {
                 for (const std::string& rule : rules) {
                     const block wanted = mx_model::mx(x, e, rule);
                     wrong["none"] += !(quantised<T>(x, rule_of(rule)) == wanted);
-                    wrong["floor"] += !(always<T, scale_rule::floor>(x, rule_of(rule)) == wanted);
-                    wrong["rceil"] += !(always<T, scale_rule::rceil>(x, rule_of(rule)) == wanted);
+                    wrong["floor"] += !(always<T, mx_rule::floor>(x, rule_of(rule)) == wanted);
+                    wrong["rceil"] += !(always<T, mx_rule::rceil>(x, rule_of(rule)) == wanted);
                     ++blocks["all"];
                 }
             }
@@ -187,7 +187,7 @@ TEST_CASE("a NaN or an infinity in any place makes the block NaN, and only its o
         for (const std::size_t place : {0u, 1u, 16u, 31u}) {
             std::vector<float> x(32, 1.5f);
             x[3] = -2, x[place] = bad;
-            const block b = quantised<e2m1>(x, scale_rule::floor);
+            const block b = quantised<e2m1>(x, mx_rule::floor);
             CHECK(b.scale == 0xFF);
             std::size_t numbers = 0, codes = 0;
             for (std::size_t i = 0; i < 32; ++i)
@@ -195,28 +195,28 @@ TEST_CASE("a NaN or an infinity in any place makes the block NaN, and only its o
             CHECK(numbers == 0);
             CHECK(codes == 0);
             if (std::isnan(bad)) // sabotage
-                CHECK(skips_nan<e2m1>(x, scale_rule::floor).scale != 0xFF);
+                CHECK(skips_nan<e2m1>(x, mx_rule::floor).scale != 0xFF);
         }
 }
 
 TEST_CASE("zeros and tiny numbers") {
-    const block zeros = quantised<e4m3>({0.0f, -0.0f, 0.0f}, scale_rule::floor);
+    const block zeros = quantised<e4m3>({0.0f, -0.0f, 0.0f}, mx_rule::floor);
     CHECK(zeros.scale == 0);
     CHECK(zeros.codes == std::vector<std::uint32_t>{0, 0x80, 0});
     CHECK(std::signbit(zeros.values[1]));
-    CHECK(quantised<mxint8>({-0.0f}, scale_rule::floor).codes[0] == 0); // it has no -0
-    const block tiny = quantised<e2m1>({0x1p-149f, 0x1p-127f}, scale_rule::floor);
+    CHECK(quantised<mxint8>({-0.0f}, mx_rule::floor).codes[0] == 0); // it has no -0
+    const block tiny = quantised<e2m1>({0x1p-149f, 0x1p-127f}, mx_rule::floor);
     CHECK(tiny.scale == 0);
     CHECK(tiny.values == std::vector<float>{0, 0x1p-127f});
-    CHECK(quantised<e2m1>({}, scale_rule::floor).values.empty());
+    CHECK(quantised<e2m1>({}, mx_rule::floor).values.empty());
 }
 
 TEST_CASE("FLOOR clips at most a quarter, RCEIL nothing") {
     double clipped = 0, by_rceil = 0;
     for (std::uint32_t m = 0; m < 0x800000; m += 4099) {
         const float x = float_of(0x3F800000 | m);
-        const block f = quantised<e2m1>({x}, scale_rule::floor);
-        const block r = quantised<e2m1>({x}, scale_rule::rceil);
+        const block f = quantised<e2m1>({x}, mx_rule::floor);
+        const block r = quantised<e2m1>({x}, mx_rule::rceil);
         clipped = std::fmax(clipped, 1 - f.values[0] / double(x));
         by_rceil = std::fmax(by_rceil, 1 - r.values[0] / double(x));
     }
@@ -227,6 +227,6 @@ TEST_CASE("FLOOR clips at most a quarter, RCEIL nothing") {
 
 TEST_CASE("RCEIL and the quotient in fp32 part at one input for e4m3") {
     const float x = float_of(0x04600001); // the float after 448 * 2^-127
-    CHECK(mx_scale<e4m3>(x, scale_rule::rceil).bits == 1);
+    CHECK(mx_scale<e4m3>(x, mx_rule::rceil).bits == 1);
     CHECK(e8m0::up(x / 448.0f).bits == 0);
 }
