@@ -101,10 +101,23 @@ void add_options(CLI::App& app, options& o) {
                    "dynamic scale's floor; an overflow there ends the run")
         ->group(adam)
         ->capture_default_str();
-    app.add_option("--scale-interval", o.scale_interval,
-                   "finite steps before a dynamic scale doubles")
+    app.add_option("--scaler", o.scaler,
+                   "who moves a dynamic scale: grad (PyTorch's GradScaler), or deepspeed "
+                   "(hysteresis: an outlier alone does not lower it)")
+        ->check(CLI::IsMember({"grad", "deepspeed"}))
         ->group(adam)
         ->capture_default_str();
+    app.add_option("--scale-interval", o.scale_interval,
+                   "finite steps before a dynamic scale doubles; 0: 2000, with deepspeed 1000")
+        ->group(adam)
+        ->capture_default_str();
+    app.add_option("--scale-hysteresis", o.scale_hysteresis,
+                   "of deepspeed: the overflow that halves the scale; 1: each")
+        ->group(adam)
+        ->capture_default_str();
+    app.add_flag("--scale-consecutive-hysteresis", o.scale_consecutive_hysteresis,
+                 "of deepspeed: every finite step refills the hysteresis")
+        ->group(adam);
 
     const char* machine = "Machine";
     app.add_option("--threads", o.threads, "0: all cores")->group(machine)->capture_default_str();
@@ -164,7 +177,8 @@ void check_values(const options& o) {
     at_least("--validate-every", o.validate_every, 0L, "steps (0: ten a run)");
     at_least("--sample-tokens", o.sample_tokens, 0, "tokens");
     at_least("--top-k", o.top_k, 0, "tokens (0: all)");
-    at_least("--scale-interval", o.scale_interval, 1, "steps");
+    at_least("--scale-interval", o.scale_interval, 0, "steps (0: the scaler's own)");
+    at_least("--scale-hysteresis", o.scale_hysteresis, 1, "overflows");
     const auto in_range = [](const char* name, float value, bool ok, const char* wanted) {
         mpt::check(ok && std::isfinite(value), name, ' ', value, ": wanted ", wanted);
     };
@@ -183,6 +197,8 @@ void check_values(const options& o) {
     in_range("--scale-start", o.scale_start, o.scale_start > 0, "more than 0");
     in_range("--scale-min", o.scale_min, o.scale_min >= 0 && o.scale_min <= o.scale_start,
              "0 up to --scale-start");
+    mpt::check(o.scaler != "deepspeed" || o.scale_min > 0, "--scale-min ", o.scale_min,
+               ": --scaler deepspeed has a floor always; give more than 0");
     in_range("--temperature", o.temperature, o.temperature >= 0, "0 or more");
     if (!o.scale.empty() && o.scale != "dynamic") {
         char* end = nullptr;
@@ -190,6 +206,17 @@ void check_values(const options& o) {
         mpt::check(*end == 0 && std::isfinite(value) && value > 0, "--scale ", o.scale,
                    ": wanted dynamic, or a finite number above 0");
     }
+}
+
+// Options of --scaler deepspeed where nothing would listen to them.
+void check_scaler(const CLI::App& app, const options& o) {
+    for (const char* name : {"--scale-hysteresis", "--scale-consecutive-hysteresis"})
+        mpt::check(app.count(name) == 0 || o.scaler == "deepspeed", name, ": --scaler ", o.scaler,
+                   " has no hysteresis; add --scaler deepspeed");
+    mpt::check(o.scaler != "deepspeed" || !fixed_scale(o),
+               "--scaler deepspeed: the scale is fixed ",
+               o.scale.empty() ? "at 1 with --precision " + o.precision : "by --scale " + o.scale,
+               " and nobody moves it; add --scale dynamic");
 }
 
 } // namespace
@@ -218,6 +245,9 @@ std::map<std::string, std::string> lasting(const options& o) {
             {"scale-start", mpt::shortest(o.scale_start)},
             {"scale-min", mpt::shortest(o.scale_min)},
             {"scale-interval", std::to_string(o.scale_interval)},
+            {"scaler", o.scaler},
+            {"scale-hysteresis", std::to_string(o.scale_hysteresis)},
+            {"scale-consecutive-hysteresis", o.scale_consecutive_hysteresis ? "true" : "false"},
             {"save-every", std::to_string(o.save_every)},
             {"validate-every", std::to_string(o.validate_every)}};
 }
@@ -274,6 +304,7 @@ options parse_train(int argc, char** argv) {
         mpt::check(o.stop_after <= o.steps, "--stop-after ", o.stop_after, " of --steps ", o.steps,
                    ": wanted at most the last step");
     }
+    check_scaler(app, o);
     if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
     return o;
 }

@@ -30,7 +30,10 @@ struct options {
     // loss scale: "dynamic", a number, or "" for dynamic in fp16 and 1 elsewhere
     std::string scale;
     float scale_start = 65536, scale_min = 1; // of a dynamic scale
-    int scale_interval = 2000;                // finite steps before it doubles
+    std::string scaler = "grad";              // which machine moves it: grad, deepspeed
+    int scale_interval = 0; // finite steps before it doubles; 0: 2000, with deepspeed 1000
+    int scale_hysteresis = 2;                  // deepspeed: the overflow that halves it
+    bool scale_consecutive_hysteresis = false; // ... refilled by every finite step
 
     // the machine
     int threads = 0;               // 0: all cores
@@ -50,6 +53,11 @@ struct options {
 /// Reads the command line of `train`; with --resume also the checkpoint's options, which a given
 /// option may not contradict. Throws mpt::error; prints --help and exits by itself.
 options parse_train(int argc, char** argv);
+
+/// Does S stay what it is? By --scale, or because the precision needs none.
+inline bool fixed_scale(const options& o) {
+    return o.scale.empty() ? o.precision != "fp16" : o.scale != "dynamic";
+}
 
 /// The options that make the run what it is: saved with a checkpoint, the same on resume.
 std::map<std::string, std::string> lasting(const options& o);

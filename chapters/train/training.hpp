@@ -7,6 +7,7 @@
 #include "options.hpp"
 #include "report.hpp"
 #include "run_folder.hpp"
+#include "scaler.hpp"
 
 #include "../common/progress.hpp"
 
@@ -22,7 +23,7 @@
 #include "mpt/train/clip.hpp"           // clip_factor
 #include "mpt/train/data.hpp"           // token_data, draw_batch, validation_batch
 #include "mpt/train/inspect.hpp"        // inspect, norm
-#include "mpt/train/loss_scale.hpp"     // loss_scale: seed, update
+#include "mpt/train/loss_scale.hpp"     // check_loss
 #include "mpt/train/master_weights.hpp" // master_of, cast
 #include "mpt/train/schedule.hpp"       // schedule
 
@@ -144,7 +145,7 @@ private:
 /// What changes from step to step, besides the buffers.
 struct state {
     long attempted = 0; // steps begun; the schedule counts adam.applied
-    mpt::loss_scale scale;
+    scaler scale;
     mpt::adamw adam;
 };
 
@@ -196,17 +197,6 @@ void begin(training<T>& run) {
     run.ops.fill(run.v.span(), 0.0f);
 }
 
-inline mpt::loss_scale first_scale(const options& o) {
-    if (!o.scale.empty() && o.scale != "dynamic") return mpt::loss_scale::fixed(std::stof(o.scale));
-    if (o.scale.empty() && o.precision != "fp16") return mpt::loss_scale::fixed(1);
-    mpt::loss_scale scale;
-    scale.value = o.scale_start;
-    scale.minimum = o.scale_min;
-    scale.interval = o.scale_interval;
-    scale.validate();
-    return scale;
-}
-
 template <class T>
 int train(const options& given) {
     options o = given;
@@ -217,7 +207,7 @@ int train(const options& given) {
     if (!o.trace.empty()) trace = std::make_unique<mpt::trace>(o.trace);
 
     state now;
-    now.scale = first_scale(o);
+    now.scale = scaler(o);
     now.adam.beta1 = o.beta1;
     now.adam.beta2 = o.beta2;
     now.adam.weight_decay = o.weight_decay;
@@ -252,7 +242,7 @@ int train(const options& given) {
         const mpt::range whole(trace.get(), mpt::lane::compute, "step");
         const double began = bar.seconds();
         const long step = now.attempted;
-        const float S = now.scale.value;
+        const float S = now.scale.now().value;
         const double lr = rate(now.adam.applied);
 
         double loss = 0; // mean over the window's tokens
@@ -264,7 +254,7 @@ int train(const options& given) {
             }
             const mpt::range r(trace.get(), mpt::lane::compute, "backward");
             run.model.backward(run.strategy, run.weights.span(), b, *run.acts,
-                               now.scale.seed(tokens), run.grads);
+                               now.scale.now().seed(tokens), run.grads);
         }
         loss /= double(tokens);
         mpt::check_loss(loss, step + 1);
@@ -288,7 +278,7 @@ int train(const options& given) {
         ++now.attempted;
 
         const double rate_now = double(tokens) / (bar.seconds() - began);
-        const std::string why = now.scale.last.line(now.attempted);
+        const std::string why = now.scale.now().last.line(now.attempted);
         if (!why.empty()) bar.say(why);
         told.step({now.attempted, loss, lr, health.finite ? norm : NAN, S, !applied, rate_now},
                   bar);
@@ -300,7 +290,7 @@ int train(const options& given) {
     }
     save(run, now, o.out);
     bar.finish();
-    told.finish(run.mem.books, now.attempted, now.scale.skipped);
+    told.finish(run.mem.books, now.attempted, now.scale.now().skipped);
     if (now.attempted < o.steps) {
         told.stopped(now.attempted, interrupted != 0);
         return interrupted ? 130 : 0;

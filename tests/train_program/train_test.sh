@@ -39,6 +39,14 @@ bad_input)
     refused 2 '--lr -1: wanted more than 0' "$train" --lr -1
     refused 2 '--scale zero: wanted dynamic' "$train" --scale zero
     refused 2 '--scale 0: wanted dynamic' "$train" --scale 0
+    refused 2 '--scaler' "$train" --scaler apex
+    refused 2 '--scale-hysteresis: --scaler grad has no hysteresis; add --scaler deepspeed' "$train" --scale-hysteresis 2
+    refused 2 '--scale-consecutive-hysteresis: --scaler grad has no' "$train" --scale-consecutive-hysteresis
+    refused 2 '--scaler deepspeed: the scale is fixed at 1 with --precision bf16' "$train" --scaler deepspeed --precision bf16
+    refused 2 '--scaler deepspeed: the scale is fixed by --scale 8' "$train" --scaler deepspeed --scale 8
+    refused 2 '--scale-min 0: --scaler deepspeed has a floor' "$train" --scaler deepspeed --scale-min 0
+    refused 2 '--scale-hysteresis 0: wanted 1 or more' "$train" --scaler deepspeed --scale-hysteresis 0
+    refused 2 '--scale-interval -1: wanted 0 or more' "$train" --scale-interval -1
     refused 2 '--device-memory lots: not a number of bytes' "$train" --device-memory lots
     refused 2 '--stop-after 20 of --steps 12' "$train" --steps 12 --stop-after 20
     refused 2 '--warmup 12 of --steps 12' "$train" --steps 12 --warmup 12
@@ -94,10 +102,19 @@ faults)
     # ... and the warm-up waits for the first applied step
     lr=$(grep '"skipped":true' down/metrics.jsonl | sed 's/.*"lr":\([^,]*\),.*/\1/' | sort -u | wc -l)
     [ "$lr" = 1 ] || fail 'the schedule ran on over skipped steps'; ok
+    # DeepSpeed's scaler keeps the scale at the first overflow, halves it at the second, and says so.
+    tiny --scaler deepspeed --scale-start 1e9 --out hysteresis >out.txt 2>err.txt || fail "$(cat err.txt)"
+    grep -q 'step 1: .*, hysteresis 2 -> 1; scale stays 1e+09; step skipped' err.txt || fail "$(cat err.txt)"; ok
+    grep -q 'step 2: .*; scale 1e+09 -> 5e+08; step skipped' err.txt || fail "$(cat err.txt)"; ok
+    tiny --scaler deepspeed --scale-start 1e12 --scale-min 1e12 --scale-hysteresis 1 --out minimum >out.txt 2>err.txt &&
+        fail 'the minimum was passed'
+    grep -q 'Current loss scale already at minimum - cannot decrease scale anymore' err.txt || fail "$(cat err.txt)"; ok
     ;;
 resume)
     for how in "--precision fp16 --dropout 0.1 --micro-batches 2" "--precision bf16" "--precision fp32" \
-               "--precision tf32" "--precision fp16 --scale-start 1e9 --kv-heads 1"; do
+               "--precision tf32" "--precision fp16 --scale-start 1e9 --kv-heads 1" \
+               "--scaler deepspeed --scale-start 2e5 --scale-interval 2 --scale-hysteresis 7" \
+               "--scaler deepspeed --scale-start 4e5 --scale-interval 2 --scale-consecutive-hysteresis"; do
         rm -rf whole parts
         tiny $how --out whole >out.txt 2>err.txt || fail "$(cat err.txt)"
         tiny $how --out parts --stop-after 5 >out.txt 2>err.txt || fail "$(cat err.txt)"
@@ -115,6 +132,10 @@ resume)
     tiny --precision fp16 --out other --seed 2 >out.txt 2>err.txt; differ whole/checkpoint.safetensors other/checkpoint.safetensors
     refused 2 '--resume: the run in whole has --channels 32, given is 64' "$train" --resume --out whole --channels 64
     refused 2 '--resume: the run in whole has --steps 12, given is 24' "$train" --resume --out whole --steps 24
+    # a scale that was saved by the other scaler, or by another version, is refused by name
+    refused 2 '--resume: the run in whole has --scaler deepspeed, given is grad' "$train" --resume --out whole --scaler grad
+    mkdir later && sed 's/"scaler.version":"1"/"scaler.version":"2"/' whole/checkpoint.safetensors >later/checkpoint.safetensors
+    refused 1 'the saved state has version 2, wanted 1' "$train" --resume --out later --data "$corpus" --stop-after 0
     before=$(cksum <whole/checkpoint.safetensors)
     refused 1 'is occupied' tiny --out whole
     [ "$(cksum <whole/checkpoint.safetensors)" = "$before" ] || fail 'the checkpoint was changed'; ok
