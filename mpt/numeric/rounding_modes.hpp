@@ -45,13 +45,13 @@ MPT_HOST_DEVICE constexpr std::uint64_t in_steps(std::uint32_t a) {
 /// the constructor of T; a number that rounds past the largest becomes `beyond` with its sign.
 template <class T>
 MPT_HOST_DEVICE constexpr T round_adding(float x, std::uint32_t fraction, T beyond) {
-    constexpr int unused =
-        int(8 * sizeof(T)) - 1 - format<T>::exponent_bits - format<T>::mantissa_bits; // tf32: 13
+    constexpr int magnitude = format<T>::exponent_bits + format<T>::mantissa_bits; // bits
+    constexpr int unused = sizeof(T) == 4 ? 31 - magnitude : 0; // of tf32 the low 13
     constexpr std::uint32_t largest = T(format<T>::max).bits;
     const std::uint32_t a = bits_of(x) & fp32_magnitude;
     if (a >= fp32_infinity) return T(x);
     const std::uint32_t code = std::uint32_t((in_steps<T>(a) + fraction) >> 32) << unused;
-    const std::uint32_t sign = (bits_of(x) >> 31) << (8 * sizeof(T) - 1);
+    const std::uint32_t sign = (bits_of(x) >> 31) << (magnitude + unused);
     return T::from_bits(decltype(T::bits)(sign | (code <= largest ? code : beyond.bits)));
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "mpt/numeric/fp4_fp6.hpp" // e2m1, e2m3, e3m2, stochastic_e2m1
 
+#include "mpt/numeric/rounding_modes.hpp" // half_away, toward_zero
+#include "mpt/numeric/stochastic.hpp"     // stochastic
+
 #include "mx_model.hpp"
 
 #include <doctest/doctest.h>
@@ -73,6 +76,17 @@ static std::uint32_t no_minus_zero(float x) {
     return T(x).bits == T::max_code + 1 ? 0 : T(x).bits;
 }
 
+// Inputs for which another rounding does not give what the chain of comparisons (ties up) or the
+// cut (toward zero) gives.
+template <class T>
+static std::size_t wrong_modes(T (*away)(float), T (*zero)(float)) {
+    std::size_t count = 0;
+    for (const auto& r : mx_model::table(std::string("edge_") + name<T>() + ".csv"))
+        if (const float x = float_of(mx_model::hex(r[0])); !std::isnan(x))
+            count += away(x).bits != chain<T>(x) || zero(x).bits != truncated<T>(x);
+    return count;
+}
+
 template <class T>
 static void check_format(std::size_t edges, std::size_t tricky) {
     const std::string name = mpt::name<T>();
@@ -86,6 +100,12 @@ static void check_format(std::size_t edges, std::size_t tricky) {
     CHECK(mx_model::wrong_codes(hard, code<T>) == 0);
     CHECK(mx_model::wrong_runs(name, code<T>) == 0);
     CHECK(wrong_by_distance<T>(code<T>) == 0);
+
+    CHECK(wrong_modes<T>(half_away<T>, toward_zero<T>) == 0);
+    CHECK(wrong_modes<T>(toward_zero<T>, half_away<T>) > 0); // sabotage
+    CHECK(stochastic<T>(-1.0f, 0xFFFFFFFF).bits == code<T>(-1.0f));
+    CHECK(stochastic<T>(1 + T::epsilon / 2, 0x7FFFFFFF).bits == code<T>(1.0f));
+    CHECK(stochastic<T>(1 + T::epsilon / 2, 0x80000000).bits == code<T>(1 + T::epsilon));
 
     for (const auto wrong : {chain<T>, truncated<T>, signed_nan<T>, no_minus_zero<T>}) { // sabotage
         CHECK(mx_model::wrong_codes(edge, wrong) > 0);
