@@ -3,7 +3,8 @@
 #pragma once
 #include "options.hpp"
 
-#include "mpt/base/philox.hpp" // philox, uniform01: the same seed writes the same text
+#include "mpt/base/philox.hpp"      // philox, uniform01: the same seed writes the same text
+#include "mpt/nn/checkpointing.hpp" // checkpointing: parse
 #include "mpt/nn/gpt.hpp"
 
 #include <algorithm>
@@ -20,6 +21,7 @@ struct sampling {
     float temperature = 0.8f; // 0: always the likeliest
     int top_k = 40;           // 0: all
     std::uint64_t seed = 1;
+    mpt::checkpointing plan = {}; // of the activations, as in training: they fit where those did
 };
 
 /// A token drawn from softmax(logits / temperature) among the top_k likeliest.
@@ -54,7 +56,7 @@ void generate(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& strat
               mpt::device_span<const T> weights, std::vector<int> text, const sampling& how,
               Each each) {
     const int context = model.config.context, V = model.config.vocabulary;
-    mpt::gpt_acts<T> acts(mem, model.config, 1, context);
+    mpt::gpt_acts<T> acts(mem, model.config, 1, context, how.plan);
     mpt::buffer<int> inputs(mem, mpt::kind::data, std::size_t(context), "inputs");
     mpt::buffer<int> targets(mem, mpt::kind::data, std::size_t(context), "targets");
     model.ops.copy_to_device(targets.span(),
@@ -116,6 +118,8 @@ void write_sample(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& s
     const std::vector<int> prompt = prompt_tokens(o.prompt, model.config.vocabulary);
     for (const int token : prompt) put(token);
     generate(model, mem, strategy, weights, prompt,
-             {o.sample_tokens, o.temperature, o.top_k, o.seed}, put);
+             {o.sample_tokens, o.temperature, o.top_k, o.seed,
+              mpt::checkpointing::parse(o.checkpointing, o.layers)},
+             put);
     std::putchar('\n');
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // memory_plan.hpp -- the bytes that a run will hold, by formula, to stand beside the ledger's.
 #pragma once
-#include "mpt/base/ledger.hpp" // kind, to_string
-#include "mpt/nn/gpt_layout.hpp"
+#include "mpt/base/ledger.hpp"      // kind, to_string
+#include "mpt/nn/checkpointing.hpp" // checkpointing: rooms, segments_again
+#include "mpt/nn/gpt_layout.hpp"    // gpt_config
 
 #include <array>
 #include <cstddef>
@@ -21,13 +22,15 @@ struct memory_plan {
 };
 
 /// size: bytes of a weight. scratch: bytes of all workers' scratch.
-inline memory_plan plan_memory(const mpt::gpt_config& c, std::size_t size, int micro_batches,
-                               int batch, std::size_t scratch) {
+inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointing& acts,
+                               std::size_t size, int micro_batches, int batch,
+                               std::size_t scratch) {
     const std::size_t V = std::size_t(c.vocabulary), C = std::size_t(c.channels);
     const std::size_t Q = std::size_t(c.qkv()), L = std::size_t(c.layers), H = std::size_t(c.heads);
     const std::size_t P =
         V * C + std::size_t(c.context) * C + 2 * C + L * (Q * C + Q + 9 * C * C + 10 * C);
     const std::size_t n = std::size_t(batch) * std::size_t(c.context);
+    const std::size_t N = std::size_t(acts.rooms()), R = std::size_t(acts.segments_again());
     memory_plan p;
     const auto set = [&](mpt::kind k, std::size_t bytes, std::string why) {
         p.bytes[std::size_t(k)] = bytes;
@@ -39,8 +42,12 @@ inline memory_plan plan_memory(const mpt::gpt_config& c, std::size_t size, int m
     if (micro_batches > 1) set(mpt::kind::sums, 4 * P, "4 a parameter: gradients summed in fp32");
     if (size < 4) set(mpt::kind::master, 4 * P, "4 a parameter: fp32 master weights");
     set(mpt::kind::moments, 8 * P, "8 a parameter: Adam's m and v in fp32");
-    set(mpt::kind::activations, n * (size * (2 * C + V + L * (13 * C + Q)) + 4 * (4 + L * (4 + H))),
-        "tokens x (" + s + " (2C + V + L (13C + Q)) + 4 (4 + L (4 + heads)))");
+    const std::string rooms = R ? std::to_string(N) : "L";
+    set(mpt::kind::activations,
+        n * (size * (2 * C + V + N * (13 * C + Q) + R * C) + 4 * (4 + N * (4 + H))),
+        "tokens x (" + s + " (2C + V + " + rooms + " (13C + Q)" +
+            (R ? " + " + std::to_string(R) + " C" : "") + ") + 4 (4 + " + rooms + " (4 + heads)))" +
+            (R ? ", " + std::to_string(acts.blocks_again()) + " blocks run again" : ""));
     set(mpt::kind::temp, n * size * 6 * C + scratch,
         "tokens x " + s + " x 6C, and " + std::to_string(scratch) + " of scratch");
     set(mpt::kind::data, 2 * n * 4, "2 x 4 a token of the batch");

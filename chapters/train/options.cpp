@@ -4,6 +4,7 @@
 
 #include "mpt/base/error.hpp"       // check, error
 #include "mpt/base/version.hpp"     // version
+#include "mpt/nn/checkpointing.hpp" // checkpointing: parse
 #include "mpt/train/loss_scale.hpp" // shortest
 #include "run_folder.hpp"           // saved_options, latest_run
 
@@ -53,6 +54,15 @@ void add_options(CLI::App& app, options& o) {
     app.add_option("--context", o.context, "tokens a row")->group(model)->capture_default_str();
     app.add_option("--dropout", o.dropout, "share of activations dropped, 0 up to below 1")
         ->group(model)
+        ->capture_default_str();
+
+    app.add_option(
+           "--checkpoint-activations", o.checkpointing,
+           "run blocks again in backward instead of keeping what they computed; every:K: in "
+           "segments of K blocks; sqrt: in about as many as each has blocks; blocks:0,2,5: "
+           "these; none. The same bits for less memory and more time")
+        ->group(model)
+        ->type_name("PLAN")
         ->capture_default_str();
 
     const char* work = "Data and steps";
@@ -154,6 +164,14 @@ void add_options(CLI::App& app, options& o) {
         ->capture_default_str();
 }
 
+void check_plan(const options& o) {
+    try {
+        mpt::checkpointing::parse(o.checkpointing, o.layers);
+    } catch (const mpt::error& e) {
+        throw mpt::error(mpt::join("--checkpoint-activations: ", e.what()));
+    }
+}
+
 template <class V>
 void at_least(const char* name, V value, V least, const char* what) {
     mpt::check(value >= least, name, ' ', value, ": wanted ", least, " or more ", what);
@@ -229,6 +247,7 @@ std::map<std::string, std::string> lasting(const options& o) {
             {"channels", std::to_string(o.channels)},
             {"context", std::to_string(o.context)},
             {"dropout", mpt::shortest(o.dropout)},
+            {"checkpoint-activations", o.checkpointing},
             {"data", o.data},
             {"micro-batches", std::to_string(o.micro_batches)},
             {"batch", std::to_string(o.batch)},
@@ -270,6 +289,7 @@ void restore(options& o, const std::map<std::string, std::string>& saved) {
                                    "); it was written by another program or version"));
     }
     check_values(o);
+    check_plan(o);
 }
 
 options parse_train(int argc, char** argv) {
@@ -294,17 +314,21 @@ options parse_train(int argc, char** argv) {
         const auto saved = saved_options(o.out);
         options before;
         restore(before, saved);
+        const std::string plan = "checkpoint-activations"; // changes no bit, so it may be changed
+        const bool given = app.count("--" + plan) > 0;
         const auto was = lasting(before), now = lasting(o);
         for (const auto& [name, value] : now)
-            mpt::check(app.count("--" + name) == 0 || value == was.at(name),
+            mpt::check(app.count("--" + name) == 0 || value == was.at(name) || name == plan,
                        "--resume: the run in ", o.out, " has --", name, ' ',
                        was.at(name).empty() ? "(default)" : was.at(name), ", given is ", value,
                        "; leave it out, or begin another run");
         restore(o, saved);
+        if (given) o.checkpointing = now.at(plan);
         mpt::check(o.stop_after <= o.steps, "--stop-after ", o.stop_after, " of --steps ", o.steps,
                    ": wanted at most the last step");
     }
     check_scaler(app, o);
+    check_plan(o); // the number of layers is known now
     if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
     return o;
 }

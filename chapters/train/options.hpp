@@ -11,6 +11,7 @@ struct options {
     std::string precision = "fp16"; // fp32, tf32, fp16, bf16
     int layers = 4, heads = 4, kv_heads = 0, channels = 128, context = 128; // kv_heads 0: as heads
     float dropout = 0;
+    std::string checkpointing = "none"; // of activations: none, every:K, sqrt, blocks:0,2,5
 
     // the data: a text file (its bytes are the tokens) or a file of GPT-2 tokens; "": the corpus
     std::string data;

@@ -74,10 +74,13 @@ struct training {
           inputs(mem, mpt::kind::data, rows() * std::size_t(o.context), "inputs"),
           targets(mem, mpt::kind::data, rows() * std::size_t(o.context), "targets"),
           host_inputs(inputs.size()), host_targets(targets.size()) {
-        acts.emplace(mem, config, o.batch, o.context);
+        acts.emplace(mem, config, o.batch, o.context, plan(o));
         grads = {grads_.span(), sums_.span()};
     }
 
+    static mpt::checkpointing plan(const options& o) {
+        return mpt::checkpointing::parse(o.checkpointing, o.layers);
+    }
     std::size_t rows() const { return std::size_t(o.batch); }
     std::size_t scratch_bytes() const { return mpt::gpt_scratch<T>(config, o.batch, o.context); }
     /// The fp32 weights, flat: fp32 weights are their own master.

@@ -25,6 +25,11 @@ same() { cmp "$1" "$2" >&2 || fail "$1 and $2 differ"; ok; }
 differ() { cmp -s "$1" "$2" && fail "$1 and $2 are the same"; ok; }
 # rows FILE: metrics without what the clock says.
 rows() { sed 's/,"tokens_per_s":[^}]*//' "$1"; }
+# tensors DIR: the checkpoint without its header, which names the options.
+tensors() {
+    header=$(od -An -tu8 -N8 "$1/checkpoint.safetensors" | tr -d ' ')
+    tail -c +$((header + 9)) "$1/checkpoint.safetensors"
+}
 tiny() { "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --batch 4 \
              --steps 12 --sample-tokens 20 "$@"; }
 
@@ -51,6 +56,11 @@ bad_input)
     refused 2 '--stop-after 20 of --steps 12' "$train" --steps 12 --stop-after 20
     refused 2 '--warmup 12 of --steps 12' "$train" --steps 12 --warmup 12
     refused 2 '--layers' "$train" --layers two
+    refused 2 '--checkpoint-activations: checkpointing every:3: the model has 2 blocks; choose segments of 1 to 2' \
+        "$train" --layers 2 --checkpoint-activations every:3
+    refused 2 '--checkpoint-activations: checkpointing blocks:4: the model has 4 blocks; choose from 0 to 3' \
+        "$train" --checkpoint-activations blocks:0,4
+    refused 2 '--checkpoint-activations: checkpointing all: wanted none, every:K' "$train" --checkpoint-activations all
     refused 1 'data nothing.txt: cannot be opened' "$train" --data nothing.txt
     : >empty.txt
     refused 1 'data empty.txt: is empty' "$train" --data empty.txt
@@ -143,6 +153,31 @@ resume)
     refused 2 'broken/checkpoint.safetensors' "$train" --resume --out broken
     same cut broken/checkpoint.safetensors
     ;;
+activations)
+    # Activation checkpointing changes no bit, may be changed on resume, and stays within its formula.
+    deep="--precision fp16 --dropout 0.1 --micro-batches 2 --layers 5"
+    tiny $deep --out whole >out.txt 2>err.txt || fail "$(cat err.txt)"
+    plain=$(sed -n 's/^  activations *\([0-9]*\) .*/\1/p' out.txt)
+    for plan in every:1 sqrt blocks:0,2; do
+        rm -rf parts
+        tiny $deep --checkpoint-activations $plan --out parts --stop-after 7 >out.txt 2>err.txt || fail "$(cat err.txt)"
+        "$train" --resume --out parts --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+        grep -q 'total .* equal$' out.txt || fail "$plan: ledger and formula differ: $(cat out.txt)"; ok
+        less=$(sed -n 's/^  activations *\([0-9]*\) .*/\1/p' out.txt)
+        [ "$less" -lt "$plain" ] || fail "$plan: $less bytes of activations, $plain without"; ok
+        rows whole/metrics.jsonl >whole.rows; rows parts/metrics.jsonl >parts.rows; same whole.rows parts.rows
+        tensors whole >whole.raw; tensors parts >parts.raw; same whole.raw parts.raw
+        grep -q "\"checkpoint-activations\":\"$plan\"" parts/checkpoint.safetensors || fail "$plan is not saved"; ok
+    done
+    rm -rf parts
+    tiny $deep --checkpoint-activations every:2 --out parts --stop-after 7 >out.txt 2>err.txt || fail "$(cat err.txt)"
+    "$train" --resume --out parts --checkpoint-activations every:5 --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+    tensors parts >parts.raw; same whole.raw parts.raw
+    refused 2 '--checkpoint-activations: checkpointing every:6: the model has 5 blocks' \
+        "$train" --resume --out parts --checkpoint-activations every:6
+    tiny $deep --dropout 0.2 --out other >out.txt 2>err.txt || fail "$(cat err.txt)"
+    tensors other >other.raw; differ whole.raw other.raw # sabotage
+    ;;
 metrics)
     tiny --precision fp16 >out.txt 2>err.txt || fail "$(cat err.txt)"
     [ -d runs/001 ] || fail 'no runs/001'; ok
@@ -167,7 +202,7 @@ metrics)
     # every option that --help shows is one that the program takes
     "$train" --help >help.txt 2>err.txt || fail '--help fails'
     for o in precision steps stop-after micro-batches batch data layers heads kv-heads channels context \
-             dropout lr seed threads out resume device-memory; do
+             dropout checkpoint-activations lr seed threads out resume device-memory; do
         grep -q -- "--$o\b" help.txt || fail "--help has no --$o"; ok
     done
     ;;
