@@ -5,26 +5,32 @@
 // broken: --steps 60 --scale 1e9 => 10 steps in a row skipped at the fixed scale 1e+09
 // broken: --steps 60 --sabotage clip-before-unscale => [FAILS] every step's gradient had its own
 // broken: --steps 60 --sabotage no-skip => step 2: loss is NaN
+// broken: --trace --sabotage longer-window => [FAILS] GradScaler's scale and tracker, step by step
 // with: --scale 65536 => [holds] at the scale found fewer than 1 in 200 are zeroed
-#include "common/args.hpp"     // arguments: the flags
-#include "common/claims.hpp"   // claims: what is proved
-#include "common/gpt_run.hpp"  // gpt_run, windows: model, buffers, text
-#include "common/plot.hpp"     // plot: the histogram
-#include "common/progress.hpp" // progress: on stderr
-#include "common/watched.hpp"  // watched, compare: the gradients that backward stores
+// with: --trace => [holds] GradScaler's scale and tracker, step by step
+// with: --trace => [holds] DeepSpeed's scale and hysteresis, step by step
+#include "common/args.hpp"           // arguments: the flags
+#include "common/claims.hpp"         // claims: what is proved
+#include "common/gpt_run.hpp"        // gpt_run, windows: model, buffers, text
+#include "common/gradient_sizes.hpp" // gradient_sizes: the table and the histogram
+#include "common/progress.hpp"       // progress: on stderr
+#include "common/scale_traces.hpp"   // follows, draw_scales: known traces of both machines
+#include "common/watched.hpp"        // watched: the gradients that backward stores
 
-#include "mpt/train/adamw.hpp"      // adamw: step
-#include "mpt/train/clip.hpp"       // clip_factor
-#include "mpt/train/inspect.hpp"    // inspect, norm, describe
-#include "mpt/train/loss_scale.hpp" // loss_scale: seed, update
-#include "mpt/train/schedule.hpp"   // schedule
+#include "mpt/train/adamw.hpp"            // adamw: step
+#include "mpt/train/clip.hpp"             // clip_factor
+#include "mpt/train/hysteresis_scale.hpp" // hysteresis_scale: DeepSpeed's
+#include "mpt/train/inspect.hpp"          // inspect, norm, describe
+#include "mpt/train/loss_scale.hpp"       // loss_scale: seed, update
+#include "mpt/train/schedule.hpp"         // schedule
 
 using mpt::fp16;
 
 struct options {
     long steps = 200;
     float scale = 0; // 0: dynamic
-    std::string sabotage = "none", histogram, data;
+    bool trace = false;
+    std::string sabotage = "none", histogram, scales, data;
     int threads = 0;
 };
 
@@ -69,21 +75,25 @@ double train(gpt_run<fp16, watched>& run, windows& data, mpt::loss_scale& scale,
 }
 //! [train]
 
-struct gradients_seen {
-    std::vector<float> acts, weights; // in the order in which backward stored them
-};
-
-//! [seen]
-// All gradients of a window at scale S.
-template <class Scalar>
-gradients_seen backward_at(gpt_run<Scalar, watched>& run, const window& w, float S) {
-    gradients_seen all;
-    run.ops.seen = &all.acts;
-    all.weights = run.gradient(run.strategy, w, [&](auto&) { return S / float(w.tokens); });
-    run.ops.seen = nullptr;
-    return all;
+//! [trace]
+// Both state machines on known overflows: the field's own numbers come out.
+int trace(const options& o) {
+    const int longer = o.sabotage == "longer-window" ? 1 : 0;
+    mpt::loss_scale grad; // PyTorch's GradScaler
+    grad.value = 1024, grad.interval = 3 + longer;
+    mpt::hysteresis_scale deepspeed; // DeepSpeed's DynamicLossScaler
+    deepspeed.window = 4 + longer;
+    const bool as_pytorch = follows("torch.amp.GradScaler", "tracker", grad, grad_scaler_trace,
+                                    [](const auto& s) { return s.good; });
+    const bool as_deepspeed = follows("DeepSpeed", "hysteresis", deepspeed, deepspeed_trace,
+                                      [](const auto& s) { return s.left(); });
+    //! [trace]
+    if (!o.scales.empty()) draw_scales(o.scales, grad, deepspeed);
+    claims claim;
+    claim(as_pytorch, "GradScaler's scale and tracker, step by step");
+    claim(as_deepspeed, "DeepSpeed's scale and hysteresis, step by step");
+    return claim.status();
 }
-//! [seen]
 
 int loss_scaling(const options& o) {
     mpt::gpt_config config;
@@ -104,39 +114,13 @@ int loss_scaling(const options& o) {
     const double with = train(run, data, scale, o, wrong);
     std::printf("\nheld-out loss %.3f with the first scale, %.3f with the second\n", without, with);
 
-    twin.ops.cast(twin.weights, run.weights); // the same weights, exactly
-    const window held_out = data.held_out();
-    const gradients_seen exact = backward_at(twin, held_out, 1);
-    std::printf("\n%10s %25s %18s %25s\n%10s %7s %10s %8s %8s %7s %10s %8s\n", "", "activations: %",
-                "number", "weights: %", "scale", "zeroed", "subnormal", "inf", "NaN", "zeroed",
-                "subnormal", "not finite");
-    const auto row = [&](float S) {
-        const gradients_seen low = backward_at(run, held_out, S);
-        const shares a = compare<fp16>(low.acts, exact.acts);
-        const shares w = compare<fp16>(low.weights, exact.weights);
-        std::printf("%10s %7.3f %10.3f %8zu %8zu %7.3f %10.3f %8zu\n",
-                    mpt::join("2^", std::log2(S)).c_str(), a.zeroed, a.subnormal, a.inf, a.nan,
-                    w.zeroed, w.subnormal, w.inf + w.nan);
-        return a;
-    };
-    const shares low = row(unscaled);
-    for (const float S : {1.0f, 0x1p5f, 0x1p10f, 0x1p15f, 0x1p20f, 0x1p25f}) row(S);
-    const shares high = row(0x1p30f);
+    gradient_sizes sizes(run, twin, data.held_out());
+    const shares low = sizes.row(unscaled);
+    for (const float S : {1.0f, 0x1p5f, 0x1p10f, 0x1p15f, 0x1p20f, 0x1p25f}) sizes.row(S);
+    const shares high = sizes.row(0x1p30f);
     std::printf("and at the scale found:\n");
-    const shares found = row(scale.value);
-
-    if (!o.histogram.empty()) {
-        curve limits{"limits of fp16", {}, curve::line};
-        for (const double x : {-24, -14, 16}) // smallest, smallest normal, infinite
-            for (const double y : {0.0, 15.0, double(NAN)}) limits.points.push_back({x, y});
-        const plot p{"Gradients of a small GPT and the range of fp16", "log2 |gradient|", "percent",
-                     {{"activations, 2^-10", binades(exact.acts, unscaled), curve::line},
-                      {"weights, 2^-10", binades(exact.weights, unscaled), curve::line},
-                      {"activations, scale found", binades(exact.acts, scale.value), curve::line},
-                      limits}};
-        mpt::check(p.save(o.histogram), "--histogram ", o.histogram,
-                   ": cannot be written; give a file in a folder that exists");
-    }
+    const shares found = sizes.row(scale.value);
+    if (!o.histogram.empty()) sizes.draw(o.histogram, unscaled, scale.value);
 
     std::printf("\n");
     claims claim;
@@ -165,9 +149,12 @@ int main(int argc, char** argv) {
                    "its gradients at each scale.");
     args.add("--steps", o.steps, "training steps, twice", 20);
     args.add("--scale", o.scale, "fix the second run's scale; 0: dynamic", 0);
-    args.add("--sabotage", o.sabotage, "break it", {"none", "clip-before-unscale", "no-skip"});
+    args.add("--sabotage", o.sabotage, "break it",
+             {"none", "clip-before-unscale", "no-skip", "longer-window"});
     args.add("--histogram", o.histogram, "draw the gradients' sizes into this SVG file");
+    args.add("--trace", o.trace, "only PyTorch's and DeepSpeed's machine, step by step");
+    args.add("--scales", o.scales, "with --trace: draw both scales into this SVG file");
     args.add_data(o.data);
     args.add_threads(o.threads);
-    return args.run([&] { return loss_scaling(o); });
+    return args.run([&] { return o.trace ? trace(o) : loss_scaling(o); });
 }
