@@ -5,17 +5,17 @@
 // broken: --sabotage truncate => [FAILS] to nearest even the mean error is 0
 // broken: --outlier 1 => [FAILS] beside an outlier int8 is worse than MXFP8
 // broken: --outlier 1e6 => [FAILS] beside an outlier int8 is worse than MXFP8
+// broken: --plot no/such/folder.svg => --plot no/such/folder.svg: cannot be written
 // broken: --sabotage flip => --sabotage flip: one wrong code of 2^32; wanted --digest with it
+// with: --plot lines.svg => [holds] stochastic: 0
 #include "common/args.hpp"         // arguments: the flags
 #include "common/claims.hpp"       // claims: what is proved
-#include "common/digest.hpp"       // digest: all floats, one number
+#include "common/digest.hpp"       // all_digests: all floats, one number a format
 #include "common/number_lines.hpp" // all_number_lines: the picture
 #include "common/outliers.hpp"     // block_formats; others_off: one large number among small ones
 
 #include "mpt/base/philox.hpp"            // philox
-#include "mpt/base/thread_pool.hpp"       // thread_pool: for_each
 #include "mpt/numeric/format_table.hpp"   // format_table
-#include "mpt/numeric/fp4_fp6.hpp"        // e2m1, e2m3, e3m2
 #include "mpt/numeric/fp8.hpp"            // e4m3, e5m2
 #include "mpt/numeric/rounding_modes.hpp" // toward_zero, half_away
 #include "mpt/numeric/scalar.hpp"         // fp16, bf16, tf32; narrow, widen
@@ -177,46 +177,12 @@ void blocks(const options& o, claims& claim) {
           "beside an outlier MXFP4 loses all 31, NVFP4 the 15 of its own block");
 }
 
-//! [digest]
-template <class T>
-void unsaturated(const float* in, T* out, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) out[i] = T::unsaturated(in[i]);
-}
-int digests(const options& o) {
-    const std::uint64_t flip = o.sabotage == "flip" ? 0x3F800000 : 1ull << 32;
-    thread_pool pool(o.threads);
-    sweeps all(2);
-    if (o.digest == "mx") {
-        digest<e2m1> two{"e2m1"};
-        digest<e3m2> three{"e3m2"};
-        digest<e2m3> fine{"e2m3"};
-        pool.for_each(2, [&](std::size_t part, int) {
-            part == 0 ? sweep(all, flip, two, three) : sweep(all, flip, fine);
-        });
-        two.print(), three.print(), fine.print();
-        return 0;
-    }
-    digest<fp16> half{"fp16"};
-    digest<bf16> brain{"bf16"};
-    digest<tf32> tensor{"tf32"};
-    digest<e4m3> fine{"e4m3", unsaturated<e4m3>}, fine_sat{"e4m3_sat"};
-    digest<e5m2> wide{"e5m2", unsaturated<e5m2>}, wide_sat{"e5m2_sat"};
-    pool.for_each(2, [&](std::size_t part, int) { // six bytes a float each
-        part == 0 ? sweep(all, flip, tensor, fine, fine_sat)
-                  : sweep(all, flip, half, brain, wide, wide_sat);
-    });
-    half.print(), brain.print(), tensor.print();
-    fine.print(), fine_sat.print(), wide.print(), wide_sat.print();
-    return 0;
-}
-//! [digest]
-
 int formats(const options& o) {
     const bool truncate = o.sabotage == "truncate", wants = o.digest != "none";
     check(o.sabotage != "flip" || wants,
           "--sabotage flip: one wrong code of 2^32; wanted --digest with it");
     check(!truncate || !wants, "--sabotage truncate: breaks the claims; wanted no --digest");
-    if (wants) return digests(o);
+    if (wants) return all_digests(o.digest, o.sabotage == "flip", o.threads), 0;
     claims claim;
     table();
     roundings(o, {truncate}, claim);
@@ -224,7 +190,8 @@ int formats(const options& o) {
     ends(claim);
     blocks(o, claim);
     if (!o.plot.empty()) {
-        check(all_number_lines().save(o.plot), "--plot ", o.plot, ": cannot be written");
+        check(all_number_lines().save(o.plot), "--plot ", o.plot,
+              ": cannot be written; give a file in a folder that is there");
     }
     return claim.status();
 }

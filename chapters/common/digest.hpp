@@ -3,13 +3,17 @@
 #pragma once
 #include "progress.hpp" // progress: on stderr
 
-#include "mpt/numeric/cast.hpp"     // cast
+#include "mpt/base/thread_pool.hpp" // thread_pool: for_each
+#include "mpt/numeric/cast.hpp"     // cast; fp16, bf16, tf32
+#include "mpt/numeric/fp4_fp6.hpp"  // e2m1, e2m3, e3m2
+#include "mpt/numeric/fp8.hpp"      // e4m3, e5m2
 #include "mpt/numeric/rounding.hpp" // float_of
 
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <mutex>
+#include <string>
 #include <vector>
 
 //! [fnv]
@@ -77,3 +81,36 @@ void sweep(sweeps& all, std::uint64_t flip, digest<T>&... d) {
     }
 }
 //! [sweep]
+
+template <class T>
+void unsaturated(const float* in, T* out, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) out[i] = T::unsaturated(in[i]);
+}
+
+// which: "all" or "mx". Two sweeps at a time, with about as many bytes to hash in each.
+inline void all_digests(const std::string& which, bool sabotage, int threads) {
+    const std::uint64_t flip = sabotage ? 0x3F800000 : 1ull << 32; // 1.0, or none
+    mpt::thread_pool pool(threads);
+    sweeps all(2);
+    if (which == "mx") {
+        digest<mpt::e2m1> e2m1{"e2m1"};
+        digest<mpt::e3m2> e3m2{"e3m2"};
+        digest<mpt::e2m3> e2m3{"e2m3"};
+        pool.for_each(2, [&](std::size_t part, int) {
+            part == 0 ? sweep(all, flip, e2m1, e3m2) : sweep(all, flip, e2m3);
+        });
+        e2m1.print(), e3m2.print(), e2m3.print();
+        return;
+    }
+    digest<mpt::fp16> fp16{"fp16"};
+    digest<mpt::bf16> bf16{"bf16"};
+    digest<mpt::tf32> tf32{"tf32"};
+    digest<mpt::e4m3> e4m3{"e4m3", unsaturated<mpt::e4m3>}, e4m3_sat{"e4m3_sat"};
+    digest<mpt::e5m2> e5m2{"e5m2", unsaturated<mpt::e5m2>}, e5m2_sat{"e5m2_sat"};
+    pool.for_each(2, [&](std::size_t part, int) {
+        part == 0 ? sweep(all, flip, tf32, e4m3, e4m3_sat)
+                  : sweep(all, flip, fp16, bf16, e5m2, e5m2_sat);
+    });
+    fp16.print(), bf16.print(), tf32.print();
+    e4m3.print(), e4m3_sat.print(), e5m2.print(), e5m2_sat.print();
+}
