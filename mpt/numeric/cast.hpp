@@ -1,30 +1,26 @@
 // SPDX-License-Identifier: MIT
 /// @file cast.hpp
 /// Whole arrays from one format to another.                                tier 1, needs:
-/// base/qualifiers.hpp numeric/rounding.hpp numeric/scalar.hpp
+/// base/qualifiers.hpp numeric/cast_lanes.hpp numeric/scalar.hpp
 ///
-/// Idea     The rounding of the scalar types, 16 elements at a time where the compiler may use F16C
-///          and AVX2 (-march=native), a plain loop elsewhere, and the same bits from both.
-///          x86's own fp32 -> bf16 instruction is not used: it turns subnormal numbers into 0.
-/// Costs    memory traffic, hardly any arithmetic: 6 bytes an element between fp32 and 16 bits.
+/// Idea     The rounding of the scalar types, 16 elements at a time where there are instructions
+///          for it (cast_lanes.hpp), a plain loop elsewhere, and the same bits from both.
+/// Costs    memory traffic, hardly any arithmetic: 6 bytes an element between fp32 and 16 bits, 5
+///          to and from fp8.
 ///          An ordinary store first reads the line it overwrites; a streaming store does not, but
 ///          leaves the result in main memory, so it pays only for what would not stay in a cache.
 /// Breaks   arrays that overlap (widening in place); streaming what is read again at once
-/// Source   Intel, Software Developer's Manual, volume 2: VCVTPS2PH, VCVTPH2PS, VCVTNEPS2BF16
-/// See      scalar.hpp (one element), tests/numeric/cast_test.cpp, tests/numeric/digest.cpp
+/// See      scalar.hpp (one element), stochastic.hpp, tests/numeric/cast_test.cpp,
+///          tests/numeric/digest.cpp
 #pragma once
-#include "mpt/base/qualifiers.hpp"  // MPT_RESTRICT
-#include "mpt/numeric/rounding.hpp" // fp32_magnitude, fp32_infinity, fp32_quiet
-#include "mpt/numeric/scalar.hpp"   // widen, narrow, wide_t, fp16, bf16
+#include "mpt/base/qualifiers.hpp"    // MPT_RESTRICT
+#include "mpt/numeric/cast_lanes.hpp" // exist, load, narrowed, widened, alone, store
+#include "mpt/numeric/scalar.hpp"     // widen, narrow, wide_t
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-
-#if defined(__F16C__) || defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 namespace mpt {
 
@@ -37,64 +33,9 @@ constexpr D convert(S x) {
     return narrow<D>(static_cast<wide_t<D>>(widen(x)));
 }
 
-namespace lanes { // 16 elements at a time
-
-/// Are there instructions for float <-> T?
-template <class T>
-inline constexpr bool exist = false;
+namespace lanes {
 
 #if defined(__F16C__) || defined(__AVX2__)
-struct floats {
-    __m256 low, high;
-};
-
-#if defined(__F16C__)
-template <>
-inline constexpr bool exist<fp16> = true;
-
-inline __m256i narrowed(floats x, fp16) {
-    const __m128i low = _mm256_cvtps_ph(x.low, _MM_FROUND_TO_NEAREST_INT);
-    const __m128i high = _mm256_cvtps_ph(x.high, _MM_FROUND_TO_NEAREST_INT);
-    return _mm256_insertf128_si256(_mm256_castsi128_si256(low), high, 1);
-}
-inline floats widened(__m256i codes, fp16) {
-    return {_mm256_cvtph_ps(_mm256_castsi256_si128(codes)),
-            _mm256_cvtph_ps(_mm256_extractf128_si256(codes, 1))};
-}
-inline bool special(floats, fp16) { return false; }
-#endif // F16C
-
-#if defined(__AVX2__)
-template <>
-inline constexpr bool exist<bf16> = true;
-
-inline __m256i rounded_to_bf16(__m256 x) { // rounding.hpp: round_shift by 16
-    const __m256i bits = _mm256_castps_si256(x);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
-    return _mm256_srli_epi32(sum, 16);
-}
-inline __m256i narrowed(floats x, bf16) {
-    const __m256i mixed = _mm256_packus_epi32(rounded_to_bf16(x.low), rounded_to_bf16(x.high));
-    return _mm256_permute4x64_epi64(mixed, 0xD8); // packus took 4 from each side in turn
-}
-inline __m256 widened_from_bf16(__m128i codes) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(codes), 16));
-}
-inline floats widened(__m256i codes, bf16) {
-    return {widened_from_bf16(_mm256_castsi256_si128(codes)),
-            widened_from_bf16(_mm256_extracti128_si256(codes, 1))};
-}
-// Is one of them a NaN? F16C knows about those; here the 16 then go one by one.
-inline bool special(floats x, bf16) { // in integers: -ffast-math believes that there are no NaNs
-    const __m256i magnitude = _mm256_set1_epi32(fp32_magnitude);
-    const __m256i low = _mm256_and_si256(_mm256_castps_si256(x.low), magnitude);
-    const __m256i high = _mm256_and_si256(_mm256_castps_si256(x.high), magnitude);
-    const __m256i largest = _mm256_max_epi32(low, high);
-    return _mm256_movemask_epi8(_mm256_cmpgt_epi32(largest, _mm256_set1_epi32(fp32_infinity)));
-}
-#endif // AVX2
-
 // One step: 16 elements of src to dst. A single stream of loads waits for memory much of the time,
 // so what comes 8 KiB later is called into the second cache (past the end that does no harm).
 inline void fetch_ahead(const void* src) {
@@ -114,31 +55,23 @@ void step(const float* src, D* dst) {
     if constexpr (how != stores::ordinary)
         _mm_prefetch(reinterpret_cast<const char*>(src) + 2048, _MM_HINT_T0);
     if constexpr (how == stores::large) fetch_to_write(dst);
-    const floats x = {_mm256_loadu_ps(src), _mm256_loadu_ps(src + 8)};
-    if (special(x, D{})) {
+    const floats x = load(src);
+    if (alone(x, D{})) {
         for (int i = 0; i < 16; ++i) dst[i] = convert<D>(src[i]);
         return;
     }
-    const __m256i codes = narrowed(x, D{});
-    __m256i* to = reinterpret_cast<__m256i*>(dst);
-    streaming ? _mm256_stream_si256(to, codes) : _mm256_storeu_si256(to, codes);
+    store<streaming>(dst, narrowed(x, D{}));
 }
 
 template <stores how, class S>
 void step(const S* src, float* dst) {
     constexpr bool streaming = how == stores::streaming;
-    // Twice as many lines to write as to read: those that are written are what to call ahead.
+    // Two or four times as many lines to write as to read: those are what to call ahead.
     if constexpr (how == stores::large)
         fetch_to_write(dst);
     else
         fetch_ahead(src);
-    const floats x = widened(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(src)), S{});
-    if (special(x, S{})) {
-        for (int i = 0; i < 16; ++i) dst[i] = convert<float>(src[i]);
-        return;
-    }
-    streaming ? _mm256_stream_ps(dst, x.low) : _mm256_storeu_ps(dst, x.low);
-    streaming ? _mm256_stream_ps(dst + 8, x.high) : _mm256_storeu_ps(dst + 8, x.high);
+    store<streaming>(dst, widened(load(src), S{}));
 }
 #endif // F16C or AVX2
 

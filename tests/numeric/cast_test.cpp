@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "mpt/numeric/cast.hpp" // cast, cast_streaming, widen, narrow, round_tf32
+#include "mpt/numeric/fp8.hpp"  // e4m3, e5m2
 
 #include "model.hpp"
 
@@ -59,6 +60,11 @@ TEST_CASE("cast has the bits of the scalar conversion, at every length and align
     check_pair<fp16, float>();
     check_pair<float, bf16>();
     check_pair<bf16, float>();
+    check_pair<float, e4m3>();
+    check_pair<e4m3, float>();
+    check_pair<float, e5m2>();
+    check_pair<e5m2, float>();
+    check_pair<bf16, e4m3>();
     check_pair<fp16, bf16>();
     check_pair<bf16, fp16>();
     check_pair<float, tf32>();
@@ -77,6 +83,9 @@ TEST_CASE("sabotage: the same check finds a wrong tail, a wrong NaN, a store pas
               cast(s, d, n);
               for (std::size_t i = 0; i < n; ++i)
                   if (std::isnan(s[i])) d[i].bits = 0x7E00; // NaN, but not this one
+          }) > 0);
+    CHECK(faults<float, e4m3>([](const float* s, e4m3* d, std::size_t n) {
+              for (std::size_t i = 0; i < n; ++i) d[i] = e4m3::unsaturated(s[i]);
           }) > 0);
     CHECK(faults<fp16, float>([](const fp16* s, float* d, std::size_t n) {
               cast(s, d, n);
@@ -106,6 +115,41 @@ TEST_CASE("all 65,536 codes widen as arrays, and narrow back") {
         bad += brain_back[c].bits != (std::isnan(wide[c]) ? c | 0x40 : c);
     }
     CHECK(bad == 0);
+}
+
+template <class T>
+static std::size_t wrong_eights() { // all codes, 4 times, so that each stands at every place of 16
+    std::vector<T> codes(1028), back(1028);
+    std::vector<float> wide(1028);
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i].bits = std::uint8_t(i * 5 / 4);
+    std::size_t bad = 0;
+    cast(codes.data(), wide.data(), wide.size());
+    cast(wide.data(), back.data(), wide.size());
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+        bad += bits_of(wide[i]) != bits_of(float(codes[i]));
+        bad += back[i].bits != T(float(codes[i])).bits;
+    }
+    return bad;
+}
+
+TEST_CASE("all 256 codes widen as arrays, and narrow back") {
+    CHECK(wrong_eights<e4m3>() == 0);
+    CHECK(wrong_eights<e5m2>() == 0);
+}
+
+template <class T>
+static std::size_t wrong_narrowing() {
+    const std::vector<float> in = model::inputs(model::shape_of<T>(), 1, 20000);
+    std::vector<T> out(in.size());
+    cast(in.data(), out.data(), in.size());
+    std::size_t bad = 0;
+    for (std::size_t i = 0; i < in.size(); ++i) bad += out[i].bits != T(in[i]).bits;
+    return bad;
+}
+
+TEST_CASE("every tie of fp8 narrows as arrays as it does alone") {
+    CHECK(wrong_narrowing<e4m3>() == 0);
+    CHECK(wrong_narrowing<e5m2>() == 0);
 }
 
 TEST_CASE("ties, neighbours of ties and random floats narrow as arrays as they do alone") {

@@ -2,8 +2,10 @@
 // Prints what the conversions make of a great many inputs, as one number a format. The same lines
 // must come out of every build: with F16C and AVX2, without, and on arm64 (digest.txt).
 // As C++17, so that numeric/ is run as such, too.
-#include "mpt/base/philox.hpp"  // philox, uniform01, normal_pair
-#include "mpt/numeric/cast.hpp" // cast, cast_streaming, round_tf32
+#include "mpt/base/philox.hpp"        // philox, uniform01, normal_pair
+#include "mpt/numeric/cast.hpp"       // cast, cast_streaming, round_tf32
+#include "mpt/numeric/fp8.hpp"        // e4m3, e5m2
+#include "mpt/numeric/stochastic.hpp" // cast_stochastic
 
 #include <cinttypes>
 #include <cstdint>
@@ -54,13 +56,24 @@ static void narrowing(const char* what, const std::vector<float>& in) {
 
 template <class T>
 static void widening(const char* what) {
-    std::vector<T> in(65536);
+    std::vector<T> in(65536); // of 8 bits each code many times
     std::vector<float> out(in.size());
-    for (std::uint32_t code = 0; code < 65536; ++code) in[code].bits = std::uint16_t(code);
+    for (std::uint32_t code = 0; code < 65536; ++code) in[code].bits = decltype(T::bits)(code);
     fnv1a hash;
     cast(in.data(), out.data(), in.size());
     hash.add(out.data(), out.size());
     cast_streaming(in.data(), out.data(), in.size());
+    hash.add(out.data(), out.size());
+    hash.print(what);
+}
+
+template <class T>
+static void drawing(const char* what, const std::vector<float>& in) {
+    std::vector<T> out(in.size() / 8);
+    std::vector<float> some(out.size());
+    for (std::size_t i = 0; i < some.size(); ++i) some[i] = in[8 * i + i % 7];
+    cast_stochastic(some.data(), out.data(), out.size(), 0x123456789ABCDEF0, 7, 1000);
+    fnv1a hash;
     hash.add(out.data(), out.size());
     hash.print(what);
 }
@@ -77,6 +90,14 @@ int main() {
     narrowing<bf16>("fp32 to bf16", in);
     widening<fp16>("fp16 to fp32");
     widening<bf16>("bf16 to fp32");
+    narrowing<e4m3>("fp32 to e4m3", in);
+    narrowing<e5m2>("fp32 to e5m2", in);
+    widening<e4m3>("e4m3 to fp32");
+    widening<e5m2>("e5m2 to fp32");
+    drawing<fp16>("stochastic fp16", in);
+    drawing<bf16>("stochastic bf16", in);
+    drawing<e4m3>("stochastic e4m3", in);
+    drawing<e5m2>("stochastic e5m2", in);
 
     std::vector<float> rounded(in.size());
     round_tf32(in.data(), rounded.data(), in.size());
