@@ -115,17 +115,17 @@ int loss_scaling(const options& o) {
     std::printf("\nheld-out loss %.3f with the first scale, %.3f with the second\n", without, with);
 
     gradient_sizes sizes(run, twin, data.held_out());
-    const shares low = sizes.row(unscaled);
+    const mpt::drift low = sizes.row(unscaled);
     for (const float S : {1.0f, 0x1p5f, 0x1p10f, 0x1p15f, 0x1p20f, 0x1p25f}) sizes.row(S);
-    const shares high = sizes.row(0x1p30f);
+    const mpt::drift high = sizes.row(0x1p30f);
     std::printf("and at the scale found:\n");
-    const shares found = sizes.row(scale.value);
+    const mpt::drift found = sizes.row(scale.value);
     if (!o.histogram.empty()) sizes.draw(o.histogram, unscaled, scale.value);
 
     std::printf("\n");
     claims claim;
     // expect: [holds] without scaling more than half of the activation gradients are zeroed
-    claim(low.zeroed > 50,
+    claim(low.underflow > 50,
           "without scaling more than half of the activation gradients are zeroed");
     // expect: [holds] underflow makes zeros: 0 inf, 0 NaN
     claim(low.inf + low.nan == 0,
@@ -133,7 +133,7 @@ int loss_scaling(const options& o) {
     // expect: [holds] overflow makes inf first, then NaN of it
     claim(high.inf_first && high.nan > high.inf, "overflow makes inf first, then NaN of it");
     // expect: [holds] at the scale found fewer than 1 in 200 are zeroed
-    claim(found.zeroed < 0.5, "at the scale found fewer than 1 in 200 are zeroed");
+    claim(found.underflow < 0.5, "at the scale found fewer than 1 in 200 are zeroed");
     // expect: [holds] every step's gradient had its own length, or 1
     claim(wrong == 0, "every step's gradient had its own length, or 1 where it was longer");
     // expect: [holds] without scaling the held-out loss is higher by a tenth of a nat or more

@@ -4,9 +4,10 @@
 #pragma once
 #include "gpt_run.hpp" // gpt_run, window
 #include "plot.hpp"    // plot
-#include "watched.hpp" // watched, compare, binades
+#include "watched.hpp" // watched, binades
 
 #include "mpt/base/error.hpp" // check, join
+#include "mpt/nn/drift.hpp"   // compare: shares of zeros, subnormal numbers, infinities
 
 #include <cmath>
 #include <cstdio>
@@ -38,22 +39,26 @@ struct gradient_sizes {
                     "NaN", "zeroed", "subnormal", "not finite");
     }
 
+    //! [row]
     // Prints the row of scale S; what became of the activations' gradients.
-    shares row(float S) {
+    mpt::drift row(float S) {
         const gradients_seen low = backward_at(run, data, S);
-        const shares a = compare<mpt::fp16>(low.acts, exact.acts);
-        const shares w = compare<mpt::fp16>(low.weights, exact.weights);
+        const mpt::drift a = mpt::compare<mpt::fp16>(low.acts, exact.acts);
+        const mpt::drift w = mpt::compare<mpt::fp16>(low.weights, exact.weights);
         std::printf("%10s %7.3f %10.3f %8zu %8zu %7.3f %10.3f %8zu\n",
-                    mpt::join("2^", std::log2(S)).c_str(), a.zeroed, a.subnormal, a.inf, a.nan,
-                    w.zeroed, w.subnormal, w.inf + w.nan);
+                    mpt::join("2^", std::log2(S)).c_str(), a.underflow, a.subnormal, a.inf, a.nan,
+                    w.underflow, w.subnormal, w.inf + w.nan);
         return a;
     }
+    //! [row]
 
     void draw(const std::string& file, float unscaled, float found) const {
         curve limits{"limits of fp16", {}, curve::line};
         for (const double x : {-24, -14, 16}) // smallest, smallest normal, infinite
             for (const double y : {0.0, 12.0, double(NAN)}) limits.points.push_back({x, y});
-        const plot p{"Gradients of a small GPT and the range of fp16", "log2 |gradient|", "percent",
+        const plot p{"Gradients of a small GPT and the range of fp16",
+                     "log2 |gradient|",
+                     "percent",
                      {{"activations, 2^-10", binades(exact.acts, unscaled), curve::line},
                       {"weights, 2^-10", binades(exact.weights, unscaled), curve::line},
                       {"activations, scale found", binades(exact.acts, found), curve::line},

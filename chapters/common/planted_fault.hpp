@@ -48,11 +48,15 @@ private:
 /// of `site`, "h.1.attn.c_attn": their products are what they were.
 inline void plant_in_queries(std::vector<float>& weights, const mpt::layout& map,
                              const mpt::gpt_config& c, const std::string& site) {
+    bool found = false;
     for (const mpt::tensor_info& t : map.tensors) {
         if (t.name.rfind(site + ".", 0) != 0) continue; // its weight (Q,C), then its bias (Q)
+        found = site.find("attn.c_attn") != std::string::npos;
         const std::size_t row = t.shape.size() == 2 ? t.shape[1] : 1;
         const std::size_t q = std::size_t(c.channels) * row; // elements
         const std::size_t k = std::size_t(c.kv_heads * c.head_dim()) * row;
         for (std::size_t i = 0; i < q + k; ++i) weights[t.begin + i] *= i < q ? 0x1p16f : 0x1p-16f;
     }
+    mpt::check(found, "--fault ", site, ": wanted lm_head, h.0.attn.c_attn to h.", c.layers - 1,
+               ".attn.c_attn, or none");
 }

@@ -2,7 +2,7 @@
 // watched.hpp -- the operations of mpt::loops, with an eye on the gradients that backward stores.
 #pragma once
 #include "mpt/nn/loops.hpp"       // loops: the operations
-#include "mpt/numeric/scalar.hpp" // widen, format
+#include "mpt/numeric/scalar.hpp" // widen
 
 #include <cmath>
 #include <cstddef>
@@ -65,33 +65,6 @@ struct watched : mpt::loops {
         note(dqkv);
     }
 };
-
-//! [shares]
-/// What became of the gradients that are not zero in fp32.
-struct shares {
-    double zeroed = 0, subnormal = 0; // in percent
-    std::size_t inf = 0, nan = 0;
-    bool inf_first = false; // before any NaN
-};
-
-/// low: as T stored them. exact: the same gradients in fp32.
-template <class T>
-shares compare(const std::vector<float>& low, const std::vector<float>& exact) {
-    shares s;
-    double count = 0;
-    for (std::size_t i = 0; i < low.size(); ++i) {
-        if (exact[i] == 0) continue;
-        ++count;
-        s.zeroed += low[i] == 0;
-        s.subnormal += low[i] != 0 && std::abs(low[i]) < mpt::format<T>::min_normal;
-        s.inf_first |= s.nan == 0 && std::isinf(low[i]);
-        s.inf += std::isinf(low[i]);
-        s.nan += std::isnan(low[i]);
-    }
-    s.zeroed *= 100 / count, s.subnormal *= 100 / count;
-    return s;
-}
-//! [shares]
 
 /// Percent of the gradients in each power of two, had they been made at scale S: for a curve.
 inline std::vector<std::pair<double, double>> binades(const std::vector<float>& exact, float S) {

@@ -2,7 +2,7 @@
 /// @file autocast.hpp
 /// Operations for a model in fp32, some of which run in 16 bits.           tier 4, needs:
 /// base/memory.hpp nn/cast_operands.hpp nn/loops.hpp nn/params.hpp nn/precision_policy.hpp
-/// nn/weight_cache.hpp
+/// nn/site_calls.hpp nn/weight_cache.hpp
 ///
 /// Idea     The model's tensors lie in fp32. Where the policy says low, the operands are cast to
 ///          Low, Base's own operation on Low runs, and its result is widened back, which is exact.
@@ -19,6 +19,7 @@
 #include "mpt/nn/loops.hpp"            // loops: the operations, and their shapes
 #include "mpt/nn/params.hpp"           // layout
 #include "mpt/nn/precision_policy.hpp" // precision_policy, site, operation, precision
+#include "mpt/nn/site_calls.hpp"       // site_calls: forward, backward
 #include "mpt/nn/weight_cache.hpp"     // weight_cache
 
 #include <algorithm>
@@ -67,16 +68,15 @@ public:
         room_ = {}, weights_ = {}; // the old ones are given back first
         room_ = buffer<Low>(mem_, kind::temp, room, "operands in 16 bits");
         weights_ = weight_cache<Low>(mem_, sites, runs_, map);
-        sites_ = std::move(sites);
-        low_.assign(sites_.size(), false);
-        called_.clear(), made_.clear(), casts_.clear();
-        next_ = 0;
+        low_.assign(sites.size(), false);
+        calls_ = site_calls(std::move(sites));
+        made_.clear(), casts_.clear();
     }
 
     /// After each step of the optimizer.
     void weights_changed() { weights_.changed(); }
 
-    const std::vector<site>& sites() const { return sites_; }
+    const std::vector<site>& sites() const { return calls_.sites(); }
     /// Did the site run in Low, in the latest forward pass?
     bool ran_low(std::size_t site) const { return low_[site]; }
     /// The casts of the latest forward pass and of its backward, in their order.
@@ -163,7 +163,7 @@ public:
         });
     }
     void dropout_backward(out dx, in dy, float p, dropout_key key, dropout_shape s) {
-        const bool alone = called_.count({operation::dropout, number(key)}) > 0; // or in a residual
+        const bool alone = calls_.ran(operation::dropout, number(key)); // or in a residual
         backward(alone ? operation::dropout : operation::residual, number(key), dy, dx, {},
                  [&]<class T>(operands<T>& o) {
                      base().template dropout_backward<T>(o.write(dx), o.read(dy), p, key, s);
@@ -187,72 +187,57 @@ public:
 
 private:
     template <class Body>
-    void run(std::size_t site, Body& body) {
+    void run(std::size_t i, Body& body) {
         const auto with = [&](auto o) {
             body(o);
             o.finish();
         };
-        low_[site] ? with(of<Low>(site)) : with(of<float>(site));
+        low_[i] ? with(of<Low>(i)) : with(of<float>(i));
     }
 
-    // key: a pointer, or a number, that backward will be given, too.
+    // x: the activations that it reads. key: see site_calls.hpp.
     template <class Body>
     void forward(operation op, const void* key, std::initializer_list<in> x,
                  std::initializer_list<in> weights, out y, Body body) {
-        const std::size_t site = next(op);
-        low_[site] = runs_[site] == precision::low ||
-                     (runs_[site] == precision::widest && weights.size() == 0 && // these are fp32
-                      std::all_of(x.begin(), x.end(), [&](in t) { return is_low(t); }));
-        called_[{op, key}] = site;
-        for (const in& t : x) note(t, site, false);
-        for (std::size_t i = 0; low_[site] && i < sites_[site].tensors.size(); ++i) {
-            const std::string& name = sites_[site].tensors[i];
-            if (weights_.refresh(base(), name, weights.begin()[i]))
-                casts_.push_back({name, sites_[site].name, format(false), format(true),
-                                  weights.begin()[i].size(), true, false});
-        }
-        run(site, body);
-        made_[y.data()] = {site, low_[site]};
-        if (watch) watch(site, y);
+        const std::size_t i = calls_.forward(op, key);
+        const site& s = sites()[i];
+        if (i == 0) casts_.clear();
+        low_[i] = runs_[i] == precision::low ||
+                  (runs_[i] == precision::widest && weights.size() == 0 && // these are fp32
+                   std::all_of(x.begin(), x.end(), [&](in t) { return is_low(t); }));
+        for (const in& t : x) note(t, i, false);
+        for (std::size_t t = 0; low_[i] && t < s.tensors.size(); ++t)
+            if (weights_.refresh(base(), s.tensors[t], weights.begin()[t]))
+                casts_.push_back({s.tensors[t], s.name, format(false), format(true),
+                                  weights.begin()[t].size(), true, false});
+        run(i, body);
+        made_[y.data()] = {i, low_[i]};
+        calls_.result(i, y.data());
+        if (watch) watch(i, y);
     }
 
     // dy: the gradient that arrives; dx: the one that leaves, of x.
     template <class Body>
     void backward(operation op, const void* key, in dy, out dx, in x, Body body) {
-        const auto found = called_.find({op, key});
-        check(found != called_.end(), "autocast: backward of a ", to_string(op),
-              " whose forward did not run; run forward first, on the same activations");
-        const std::size_t site = found->second;
-        const bool kept_low = x.empty() ? low_[site] : is_low(x);
-        note(dy, site, true);
-        run(site, body);
+        const std::size_t i = calls_.backward(op, key);
+        const bool kept_low = x.empty() ? low_[i] : is_low(x);
+        note(dy, i, true);
+        run(i, body);
         if (dx.empty()) return;
-        if (low_[site] != kept_low)
-            casts_.push_back({sites_[site].name, name_of(x), format(low_[site]), format(kept_low),
+        if (low_[i] != kept_low)
+            casts_.push_back({sites()[i].name, name_of(x), format(low_[i]), format(kept_low),
                               dx.size(), false, true});
-        if (!low_[site] && kept_low) { // autograd's backward of the widening: rounded to Low
-            operands<Low> o = of<Low>(site);
+        if (!low_[i] && kept_low) { // autograd's backward of the widening: rounded to Low
+            operands<Low> o = of<Low>(i);
             o.update(dx);
             o.finish();
         }
-        made_[dx.data()] = {site, kept_low};
-    }
-
-    // Which site calls.
-    std::size_t next(operation op) {
-        check(!sites_.empty(), "autocast: no policy, so no operation is named; call use() first");
-        if (op == sites_[0].op && op != sites_[next_].op) next_ = 0; // the last pass was broken off
-        const site& s = sites_[next_];
-        check(op == s.op, "autocast: call ", next_, " of the forward pass is a ", to_string(op),
-              ", the list of sites has ", s.name, " (", to_string(s.op),
-              "); give the sites of the model that runs");
-        if (next_ == 0) casts_.clear();
-        return std::exchange(next_, (next_ + 1) % sites_.size());
+        made_[dx.data()] = {i, kept_low};
     }
 
     void note(in x, std::size_t to, bool backward) {
         if (!x.empty() && is_low(x) != low_[to])
-            casts_.push_back({name_of(x), sites_[to].name, format(is_low(x)), format(low_[to]),
+            casts_.push_back({name_of(x), sites()[to].name, format(is_low(x)), format(low_[to]),
                               x.size(), false, backward});
     }
     bool is_low(in x) const {
@@ -261,7 +246,7 @@ private:
     }
     std::string name_of(in x) const {
         const auto m = made_.find(x.data());
-        return m == made_.end() ? "input" : sites_[m->second.site].name;
+        return m == made_.end() ? "input" : sites()[m->second.site].name;
     }
     static const char* format(bool low) { return low ? name<Low>() : name<float>(); }
     static const void* number(const dropout_key& key) {
@@ -270,7 +255,7 @@ private:
     const Base& base() const { return *this; }
     template <class T>
     operands<T> of(std::size_t site) {
-        return {*this, room_.span(), weights_, sites_[site]};
+        return {*this, room_.span(), weights_, sites()[site]};
     }
 
     struct origin {
@@ -278,15 +263,13 @@ private:
         bool low; // its type in autocast's eyes: the fp32 numbers that lie there are all Low's
     };
     memory& mem_;
-    std::vector<site> sites_;
+    site_calls calls_;
     std::vector<precision> runs_; // of the sites
     std::vector<bool> low_;       // did they run low?
     weight_cache<Low> weights_;
     buffer<Low> room_;
-    std::map<std::pair<operation, const void*>, std::size_t> called_; // the site, for backward
     std::map<const void*, origin> made_; // who wrote the tensor that begins there
     std::vector<inserted_cast> casts_;
-    std::size_t next_ = 0; // site
 };
 
 } // namespace mpt

@@ -12,7 +12,7 @@
 /// Breaks   roundings of one sign, as of a running sum kept in 16 bits: they grow with k itself
 /// Source   Ipsen and Zhou 2019, Probabilistic Error Analysis for Inner Products, arXiv:1906.10465
 ///          (roundings as independent random numbers: their squares add)
-/// See      precision_bisect.hpp, tests/nn/drift_test.cpp
+/// See      precision_bisect.hpp, chapters/06_precision_policy.cpp, tests/nn/drift_test.cpp
 #pragma once
 #include "mpt/base/device_span.hpp"    // device_span, check
 #include "mpt/nn/precision_policy.hpp" // site

@@ -10,7 +10,7 @@
 /// Formula  better = the first site out of bounds lies later; at the same site: it is less far out
 /// Costs    a forward pass a site and round; a round an operation of the cure
 /// Breaks   a batch that does not show the fault: bisect on the one that did
-/// See      drift.hpp (the bounds), autocast.hpp (what runs),
+/// See      drift.hpp (the bounds), chapters/06_precision_policy.cpp (--bisect),
 ///          tests/nn/precision_bisect_test.cpp
 #pragma once
 #include "mpt/nn/drift.hpp"            // compare, drift_bounds, first_beyond

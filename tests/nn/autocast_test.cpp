@@ -4,6 +4,7 @@
 #include "mpt/nn/gpt.hpp"
 #include "mpt/nn/gpt_scratch.hpp"
 #include "mpt/nn/gpt_sites.hpp"
+#include "mpt/nn/mlp.hpp"
 #include "tests/dist/hiding_rank.hpp"
 
 #include <doctest/doctest.h>
@@ -16,9 +17,9 @@ namespace {
 
 constexpr int B = 2;
 
-gpt_config config(float dropout = 0, int kv_heads = 2) {
+gpt_config config(float dropout = 0, int kv_heads = 2, int layers = 2) {
     gpt_config c;
-    c.layers = 2, c.heads = 4, c.kv_heads = kv_heads, c.channels = 20, c.context = 13;
+    c.layers = layers, c.heads = 4, c.kv_heads = kv_heads, c.channels = 20, c.context = 13;
     c.vocabulary = 37, c.dropout = dropout;
     return c;
 }
@@ -26,10 +27,10 @@ gpt_config config(float dropout = 0, int kv_heads = 2) {
 // A model in T with weights that bend everything, and a batch with ignored targets.
 template <class T, class Ops>
 struct rig {
-    explicit rig(const gpt_config& c, int threads = 2)
+    explicit rig(const gpt_config& c, int threads = 2, const checkpointing& plan = {})
         : c(c), pool(threads), ops(pool, mem, gpt_scratch<T>(c, B, c.context)), model(c, ops, 7),
           weights(model.map.size()), grads(weights.size()),
-          strategy(ops, model.map, checks::span(weights)), acts(mem, c, B, c.context) {
+          strategy(ops, model.map, checks::span(weights)), acts(mem, c, B, c.context, plan) {
         fresh_weights(3);
         inputs = checks::tokens(acts.n(), 1, c.vocabulary);
         targets = checks::tokens(acts.n(), 2, c.vocabulary);
@@ -107,6 +108,29 @@ TEST_CASE("all-low is gpt<fp16> and gpt<bf16>, bit for bit: every value and grad
     for (const gpt_config& c : {config(), config(0.25f), config(0, 1)}) {
         same(fp16(), c);
         same(bf16(), c);
+    }
+}
+
+TEST_CASE("checkpointed blocks, which run again in backward, keep their names and precision") {
+    for (const float dropout : {0.0f, 0.25f}) {
+        const gpt_config c = config(dropout, 2, 5);
+        // Blocks of different precision, so that a block taken for another shows.
+        const std::string policy = "autocast,h.3.mlp.c_proj=fp32,h.1.attn.c_attn=fp32,h.0.ln_2=low";
+        cast_rig<fp16> kept(c);
+        kept.use(policy);
+        kept.numbers();
+        for (const char* plan : {"every:1", "every:2", "every:3", "blocks:0,3"}) {
+            cast_rig<fp16> again(c, 2, checkpointing::parse(plan, 5));
+            again.use(policy);
+            again.numbers();
+            CHECK(checks::same_bits(again.grads, kept.grads));
+            again.use("all-low");
+            again.numbers();
+            rig<fp16, loops> real(c);
+            real.numbers();
+            CHECK(checks::doubles(again.grads) == checks::doubles(real.grads));
+            CHECK(!checks::same_bits(again.grads, kept.grads)); // the sabotage: another policy
+        }
     }
 }
 
@@ -257,8 +281,15 @@ TEST_CASE("refusals: no policy, the sites of another model, backward without for
     gpt_config other = config(0.1f); // has one more site
     f.ops.use(precision_policy::autocast(), gpt_sites(other), f.model.map, 100000);
     CHECK_THROWS_WITH_AS(f.forward(),
-                         "autocast: call 1 of the forward pass is a layernorm, the list of sites "
+                         "autocast: call 1 of the forward pass is layernorm, the list of sites "
                          "has drop (dropout); give the sites of the model that runs",
+                         error);
+    std::vector<site> headless = gpt_sites(config());
+    headless.erase(headless.begin());
+    f.ops.use(precision_policy::autocast(), headless, f.model.map, 100000);
+    CHECK_THROWS_WITH_AS(f.forward(),
+                         "autocast: embedding begins the forward pass, the list of sites begins "
+                         "with h.0.ln_1 (layernorm); give the sites of the model that runs",
                          error);
     other = config();
     other.layers = 3;
@@ -277,4 +308,42 @@ TEST_CASE("a pass that was broken off does not shift the names of the next") {
                             view(map, unit, f.model.tensors.wte),
                             view(map, unit, f.model.tensors.wpe), {B, f.c.context, 20, 37});
     CHECK(checks::same_bits(f.numbers(), want));
+}
+
+TEST_CASE("another model: an MLP, with a list of sites made by hand") {
+    const std::vector<int> widths = {6, 11, 7, 5};
+    const std::vector<site> sites = {
+        {operation::linear, "layer.0", {"layer.0.weight", "layer.0.bias"}},
+        {operation::gelu, "act.0", {}},
+        {operation::linear, "layer.1", {"layer.1.weight", "layer.1.bias"}},
+        {operation::gelu, "act.1", {}},
+        {operation::linear, "layer.2", {"layer.2.weight", "layer.2.bias"}},
+        {operation::cross_entropy, "loss", {}}};
+    const auto targets = checks::tokens(9, 2, 5);
+    const auto step = [&](auto scalar, auto& ops) {
+        using T = decltype(scalar);
+        mlp<T, std::remove_reference_t<decltype(ops)>> model(widths, ops);
+        if constexpr (std::is_same_v<T, float>)
+            ops.use(precision_policy::all_low(), sites, model.map, 1000);
+        const auto w = checks::numbers<bf16>(model.map.size(), 1), x = checks::numbers<bf16>(54, 4);
+        std::vector<T> weights(w.size()), grads(w.size());
+        memory mem;
+        mlp_acts<T> acts(mem, widths, 9);
+        std::transform(w.begin(), w.end(), weights.begin(), [](bf16 v) { return T(float(v)); });
+        std::transform(x.begin(), x.end(), acts.x[0].span().data(),
+                       [](bf16 v) { return T(float(v)); });
+        one_rank<T> rank(ops, model.map);
+        gradients<T> g{checks::span(grads), {}};
+        for (int pass = 0; pass < 2; ++pass) { // the second begins where the first has ended
+            model.forward(rank, checks::span(weights), checks::span(targets), acts);
+            model.backward(rank, checks::span(weights), checks::span(targets), acts, 1, g);
+        }
+        return checks::doubles(grads);
+    };
+    memory mem;
+    thread_pool pool(2);
+    loops plain(pool, mem, std::size_t(16) << 20);
+    autocast<fp16> cast(pool, mem, std::size_t(16) << 20);
+    CHECK(step(0.0f, cast) == step(fp16(0.0f), plain));
+    CHECK(cast.casts().front().text() == "input -> layer.0: 54 values, fp32 to fp16");
 }

@@ -147,6 +147,26 @@ TEST_CASE("squares of fp16 300 do not overflow: rows of 300 and -300 become 1 an
     for (const fp16 d : l.dx) CHECK(std::isfinite(float(d)));
 }
 
+TEST_CASE("a gradient of gamma or beta of 4096 times 1.0 is 4096, also in 16 bits") {
+    machine m;
+    const auto sums = [&](auto one) {
+        using T = decltype(one);
+        layer<T> l({4096, 2});
+        for (std::size_t i = 0; i < l.x.size(); ++i) l.x[i] = T(i % 2 ? -300.0f : 300.0f);
+        std::fill(l.dy.begin(), l.dy.end(), one);
+        l.forward(m);
+        l.backward(m);
+        CHECK(float(l.dbeta[0]) == 4096);
+        CHECK(float(l.dgamma[0]) == 4096); // x is 1 after the norm
+        CHECK(float(l.dgamma[1]) == -4096);
+        T running(0.0f); // the sabotage: a sum kept in T
+        for (int i = 0; i < 4096; ++i) running = T(float(running) + 1.0f);
+        return float(running);
+    };
+    CHECK(sums(fp16(1.0f)) == 2048);
+    CHECK(sums(bf16(1.0f)) == 256);
+}
+
 TEST_CASE("a constant row gives beta, also far from zero") {
     machine m;
     layer<float> l({3, 33});

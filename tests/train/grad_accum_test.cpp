@@ -127,6 +127,25 @@ TEST_CASE("4096 ones make 4096, which 16 bits cannot count to") {
     CHECK(float(h) == 2048); // ... and in fp16
 }
 
+TEST_CASE("gradients of 2048 from 64 ranks: infinite as a sum in fp16, 2048 as a mean in fp32") {
+    rig::machine m;
+    std::vector<float> sum(1);
+    const std::vector<fp16> g{fp16(2048.0f)};
+    fp16 plain(0.0f), divided(0.0f);
+    for (int rank = 0; rank < 64; ++rank) {
+        accumulate<fp16>(m.on, rig::span(sum), rig::view(g), rank == 0);
+        plain = fp16(float(plain) + float(g[0]));
+        divided = fp16(float(divided) + float(g[0]) / 8);
+    }
+    CHECK(sum[0] == 131072);
+    CHECK(sum[0] / 64 == 2048);
+    CHECK(std::isinf(float(plain)));        // sabotage: the sum of an all-reduce in fp16
+    CHECK(float(divided) / 8 == 2048);      // / 8 before and / 8 after: in range all the way
+    CHECK(float(fp16(float(g[0]) / 64)) == 32); // / 64 before would push small ones into underflow:
+    CHECK(float(fp16(0x1p-19f / 64)) == 0);
+    CHECK(float(fp16(0x1p-19f / 8)) == 0x1p-22f);
+}
+
 TEST_CASE("any split of a batch into micro-batches has the gradient of the whole") {
     const window_result whole = run<double>(split({21}));
     using sizes_of_parts = std::vector<std::size_t>;
