@@ -16,7 +16,8 @@ namespace bench {
 
 template <class T>
 struct gpt_step {
-    gpt_step(const mpt::gpt_config& c, int B, int T_, int threads, int micro_batches = 1)
+    gpt_step(const mpt::gpt_config& c, int B, int T_, int threads, int micro_batches = 1,
+             const mpt::checkpointing& plan = {})
         : pool(threads), ops(pool, mem, mpt::gpt_scratch<T>(c, B, T_)), model(c, ops),
           strategy(ops, model.map), P(model.map.size()),
           weights(mem, mpt::kind::weights, P, "weights"),
@@ -25,7 +26,7 @@ struct gpt_step {
           master(mem, mpt::kind::master, mpt::master_size<T>(P), "master weights"),
           m(mem, mpt::kind::moments, P, "m"), v(mem, mpt::kind::moments, P, "v"),
           tokens(mem, mpt::kind::data, 2 * std::size_t(B) * std::size_t(T_), "tokens"),
-          acts(mem, c, B, T_),
+          acts(mem, c, B, T_, plan),
           micro_batches(micro_batches), owned{mpt::master_of(master.span(),
                                                              strategy.mine(weights.span())),
                                               m.span(), v.span(), strategy.mine(weights.span())} {

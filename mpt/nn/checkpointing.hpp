@@ -16,7 +16,7 @@
 /// Breaks   a segment's units are held from its second forward through its backward: one acquire
 ///          serves both, so ZeRO-3 holds k units at a time
 /// Source   Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174
-/// See      gpt.hpp, tests/nn/checkpointing_test.cpp
+/// See      gpt.hpp, chapters/09_checkpointing.cpp, tests/nn/checkpointing_test.cpp
 #pragma once
 #include "mpt/base/error.hpp" // check
 
