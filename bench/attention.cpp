@@ -14,7 +14,7 @@
 namespace {
 
 constexpr const char* about =
-    "Causal attention, forward and backward, in blocks of 64 queries that keep one number a query,\n"
+    "Causal attention, forward and backward, in blocks of 64 queries that keep one number each,\n"
     "against the form that computes and keeps all T x T probabilities; and the bytes of both.";
 
 using matrix = mpt::matrix<float>;

@@ -9,8 +9,8 @@
 namespace {
 
 constexpr const char* about =
-    "Matrix products: the own blocked loop against the CBLAS and against three plain loops, all on\n"
-    "one thread; mpt's product over threads against the CBLAS with threads of its own; and 16-bit\n"
+    "Matrix products: the own blocked loop against the CBLAS and three plain loops, on one\n"
+    "thread; mpt's product over threads against the CBLAS with threads of its own; and 16-bit\n"
     "operands against fp32.";
 
 // c = a b^T by the definition: for each row and column the sum over k, in order.

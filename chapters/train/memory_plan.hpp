@@ -21,10 +21,18 @@ struct memory_plan {
     }
 };
 
-/// size: bytes of a weight. scratch: bytes of all workers' scratch.
+/// What a parameter costs besides its gradient.
+struct parameter_cost {
+    std::size_t size;    // bytes of a weight
+    bool master;         // fp32 beside it
+    std::size_t moments; // numbers of the optimizer
+};
+
+/// scratch: bytes of all workers' scratch.
 inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointing& acts,
-                               std::size_t size, int micro_batches, int batch,
+                               const parameter_cost& each, int micro_batches, int batch,
                                std::size_t scratch) {
+    const std::size_t size = each.size;
     const std::size_t V = std::size_t(c.vocabulary), C = std::size_t(c.channels);
     const std::size_t Q = std::size_t(c.qkv()), L = std::size_t(c.layers), H = std::size_t(c.heads);
     const std::size_t P =
@@ -40,8 +48,11 @@ inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointin
     set(mpt::kind::weights, size * P, s + " a parameter");
     set(mpt::kind::grads, size * P, s + " a parameter");
     if (micro_batches > 1) set(mpt::kind::sums, 4 * P, "4 a parameter: gradients summed in fp32");
-    if (size < 4) set(mpt::kind::master, 4 * P, "4 a parameter: fp32 master weights");
-    set(mpt::kind::moments, 8 * P, "8 a parameter: Adam's m and v in fp32");
+    if (each.master) set(mpt::kind::master, 4 * P, "4 a parameter: fp32 master weights");
+    if (each.moments > 0)
+        set(mpt::kind::moments, 4 * each.moments * P,
+            each.moments == 2 ? "8 a parameter: Adam's m and v in fp32"
+                              : "4 a parameter: the momentum in fp32");
     const std::string rooms = R ? std::to_string(N) : "L";
     set(mpt::kind::activations,
         n * (size * (2 * C + V + N * (13 * C + Q) + R * C) + 4 * (4 + N * (4 + H))),

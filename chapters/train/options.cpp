@@ -86,8 +86,22 @@ void add_options(CLI::App& app, options& o) {
         ->capture_default_str();
 
     const char* adam = "Optimizer";
-    app.add_option("--lr", o.lr, "learning rate after warm-up")->group(adam)->capture_default_str();
-    app.add_option("--min-lr", o.min_lr, "at the last step; -1: a tenth of --lr")
+    app.add_option("--optimizer", o.optimizer,
+                   "adamw, adam (decay in the gradient), sgd, lamb (a rate a tensor)")
+        ->check(CLI::IsMember({"adamw", "adam", "sgd", "lamb"}))
+        ->group(adam)
+        ->capture_default_str();
+    app.add_option("--schedule", o.schedule,
+                   "of the rate: cosine (after warm-up, down to --min-lr), warmup-linear and "
+                   "warmup-log (from --min-lr up, then --lr), constant")
+        ->check(CLI::IsMember({"cosine", "warmup-linear", "warmup-log", "constant"}))
+        ->group(adam)
+        ->capture_default_str();
+    app.add_option("--lr", o.lr, "learning rate after warm-up; sgd wants some 50 times adamw's")
+        ->group(adam)
+        ->capture_default_str();
+    app.add_option("--min-lr", o.min_lr,
+                   "at the last step, -1: a tenth of --lr; with warmup-*: at the first, -1: 0")
         ->group(adam)
         ->capture_default_str();
     app.add_option("--warmup", o.warmup, "applied steps; -1: a twentieth of --steps")
@@ -96,8 +110,18 @@ void add_options(CLI::App& app, options& o) {
     app.add_option("--weight-decay", o.weight_decay, "of matrices")
         ->group(adam)
         ->capture_default_str();
-    app.add_option("--beta1", o.beta1, "of AdamW")->group(adam)->capture_default_str();
-    app.add_option("--beta2", o.beta2, "of AdamW")->group(adam)->capture_default_str();
+    app.add_option("--beta1", o.beta1, "of adamw, adam and lamb")
+        ->group(adam)
+        ->capture_default_str();
+    app.add_option("--beta2", o.beta2, "of adamw, adam and lamb")
+        ->group(adam)
+        ->capture_default_str();
+    app.add_option("--momentum", o.momentum, "of sgd; 0: none, and no buffer for it")
+        ->group(adam)
+        ->capture_default_str();
+    app.add_flag("--stochastic-rounding", o.stochastic_rounding,
+                 "16-bit weights without an fp32 master: 4 bytes a parameter less")
+        ->group(adam);
     app.add_option("--clip", o.clip, "largest global norm of the gradients; 0: any")
         ->group(adam)
         ->capture_default_str();
@@ -211,6 +235,12 @@ void check_values(const options& o) {
     in_range("--weight-decay", o.weight_decay, o.weight_decay >= 0, "0 or more");
     in_range("--beta1", o.beta1, o.beta1 >= 0 && o.beta1 < 1, "0 up to below 1");
     in_range("--beta2", o.beta2, o.beta2 >= 0 && o.beta2 < 1, "0 up to below 1");
+    in_range("--momentum", o.momentum, o.momentum >= 0 && o.momentum < 1, "0 up to below 1");
+    mpt::check(!o.stochastic_rounding || o.precision == "fp16" || o.precision == "bf16",
+               "--stochastic-rounding with --precision ", o.precision,
+               ": its weights are fp32 and have no master; wanted bf16 or fp16");
+    mpt::check(o.warmup == -1 || o.warmup >= 2 || !o.schedule.starts_with("warmup"), "--warmup ",
+               o.warmup, " with --schedule ", o.schedule, ": wanted 2 or more, or -1");
     in_range("--clip", o.clip, o.clip >= 0, "0 or more");
     in_range("--scale-start", o.scale_start, o.scale_start > 0, "more than 0");
     in_range("--scale-min", o.scale_min, o.scale_min >= 0 && o.scale_min <= o.scale_start,
@@ -237,6 +267,19 @@ void check_scaler(const CLI::App& app, const options& o) {
                " and nobody moves it; add --scale dynamic");
 }
 
+// Options that the optimizer or the schedule has no use for.
+void check_optimizer(const CLI::App& app, const options& o) {
+    const auto only = [&](const char* name, bool used, const std::string& beside) {
+        mpt::check(app.count(name) == 0 || used, name, " with ", beside,
+                   ": it has no use for that; leave one of the two out");
+    };
+    only("--momentum", o.optimizer == "sgd", "--optimizer " + o.optimizer);
+    only("--beta1", o.optimizer != "sgd", "--optimizer sgd");
+    only("--beta2", o.optimizer != "sgd", "--optimizer sgd");
+    only("--min-lr", o.schedule != "constant", "--schedule constant");
+    only("--warmup", o.schedule != "constant", "--schedule constant");
+}
+
 } // namespace
 
 std::map<std::string, std::string> lasting(const options& o) {
@@ -253,6 +296,10 @@ std::map<std::string, std::string> lasting(const options& o) {
             {"batch", std::to_string(o.batch)},
             {"steps", std::to_string(o.steps)},
             {"seed", std::to_string(o.seed)},
+            {"optimizer", o.optimizer},
+            {"schedule", o.schedule},
+            {"momentum", mpt::shortest(o.momentum)},
+            {"stochastic-rounding", o.stochastic_rounding ? "true" : "false"},
             {"lr", mpt::shortest(o.lr)},
             {"min-lr", mpt::shortest(o.min_lr)},
             {"warmup", std::to_string(o.warmup)},
@@ -328,6 +375,7 @@ options parse_train(int argc, char** argv) {
                    ": wanted at most the last step");
     }
     check_scaler(app, o);
+    check_optimizer(app, o);
     check_plan(o); // the number of layers is known now
     if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
     return o;

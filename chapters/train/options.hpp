@@ -23,17 +23,20 @@ struct options {
     std::uint64_t seed = 1;
 
     // the optimizer
-    float lr = 2e-3f, min_lr = -1; // at the end; -1: a tenth of lr
-    long warmup = -1;              // applied steps; -1: a twentieth of steps
-    float weight_decay = 0.1f, beta1 = 0.9f, beta2 = 0.95f;
-    float clip = 1; // the gradients' global norm at most; 0: off
+    std::string optimizer = "adamw"; // adamw, adam, sgd, lamb
+    std::string schedule = "cosine"; // cosine, warmup-linear, warmup-log, constant
+    float lr = 2e-3f, min_lr = -1;   // cosine: at the end, -1: a tenth of lr; warmup-*: at first
+    long warmup = -1;                // applied steps; -1: a twentieth of steps
+    float weight_decay = 0.1f, beta1 = 0.9f, beta2 = 0.95f, momentum = 0.9f; // momentum: of sgd
+    bool stochastic_rounding = false; // 16-bit weights without a master
+    float clip = 1;                   // the gradients' global norm at most; 0: off
 
     // loss scale: "dynamic", a number, or "" for dynamic in fp16 and 1 elsewhere
     std::string scale;
     float scale_start = 65536, scale_min = 1; // of a dynamic scale
     std::string scaler = "grad";              // which machine moves it: grad, deepspeed
-    int scale_interval = 0; // finite steps before it doubles; 0: 2000, with deepspeed 1000
-    int scale_hysteresis = 2;                  // deepspeed: the overflow that halves it
+    int scale_interval = 0;   // finite steps before it doubles; 0: 2000, with deepspeed 1000
+    int scale_hysteresis = 2; // deepspeed: the overflow that halves it
     bool scale_consecutive_hysteresis = false; // ... refilled by every finite step
 
     // the machine

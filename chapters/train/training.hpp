@@ -4,6 +4,7 @@
 #pragma once
 #include "generate.hpp"
 #include "memory_plan.hpp"
+#include "optimizer.hpp"
 #include "options.hpp"
 #include "report.hpp"
 #include "run_folder.hpp"
@@ -18,14 +19,13 @@
 #include "mpt/nn/gpt.hpp"               // gpt: forward, backward
 #include "mpt/nn/gpt_scratch.hpp"       // gpt_scratch
 #include "mpt/nn/loops.hpp"             // loops: the operations
-#include "mpt/train/adamw.hpp"          // adamw: step
 #include "mpt/train/checkpoint.hpp"     // save_checkpoint, load_checkpoint
 #include "mpt/train/clip.hpp"           // clip_factor
 #include "mpt/train/data.hpp"           // token_data, draw_batch, validation_batch
 #include "mpt/train/inspect.hpp"        // inspect, norm
 #include "mpt/train/loss_scale.hpp"     // check_loss
 #include "mpt/train/master_weights.hpp" // master_of, cast
-#include "mpt/train/schedule.hpp"       // schedule
+#include "mpt/train/update_pass.hpp"    // optimizer_state
 
 #include <csignal>
 #include <cstdio>
@@ -58,10 +58,11 @@ inline mpt::gpt_config model_config(const options& o, int vocabulary) {
     return c;
 }
 
-/// What lives as long as the run. Every byte is in `mem`'s ledger.
+/// What lives as long as the run. Every byte is in `mem`'s ledger. moments: numbers a parameter
+/// that the optimizer keeps.
 template <class T>
 struct training {
-    training(const options& o, const mpt::token_data& data)
+    training(const options& o, const mpt::token_data& data, std::size_t moments)
         : o(o), data(data), pool(o.threads), mem(o.device_memory),
           config(model_config(o, data.vocabulary)),
           ops(pool, mem, scratch_bytes(), o.precision == "tf32"), model(config, ops, o.seed),
@@ -69,8 +70,10 @@ struct training {
           weights(mem, mpt::kind::weights, P, "weights"),
           grads_(mem, mpt::kind::grads, P, "gradients"),
           sums_(mem, mpt::kind::sums, o.micro_batches > 1 ? P : 0, "fp32 sums of gradients"),
-          master_(mem, mpt::kind::master, mpt::master_size<T>(P), "fp32 master weights"),
-          m(mem, mpt::kind::moments, P, "Adam's m"), v(mem, mpt::kind::moments, P, "Adam's v"),
+          master_(mem, mpt::kind::master, o.stochastic_rounding ? 0 : mpt::master_size<T>(P),
+                  "fp32 master weights"),
+          m(mem, mpt::kind::moments, moments > 0 ? P : 0, "first moments"),
+          v(mem, mpt::kind::moments, moments > 1 ? P : 0, "second moments"),
           inputs(mem, mpt::kind::data, rows() * std::size_t(o.context), "inputs"),
           targets(mem, mpt::kind::data, rows() * std::size_t(o.context), "targets"),
           host_inputs(inputs.size()), host_targets(targets.size()) {
@@ -83,17 +86,37 @@ struct training {
     }
     std::size_t rows() const { return std::size_t(o.batch); }
     std::size_t scratch_bytes() const { return mpt::gpt_scratch<T>(config, o.batch, o.context); }
-    /// The fp32 weights, flat: fp32 weights are their own master.
-    mpt::device_span<float> master() {
-        if constexpr (mpt::own_master<T>)
-            return weights.span();
-        else
-            return master_.span();
+    /// The weights in fp32, on the host: the master's where they lie, if the host can; without a
+    /// master those in 16 bits, exactly, in `room`.
+    std::span<float> wide_weights(std::vector<float>& room) {
+        if constexpr (mpt::own_master<T>) {
+            return ops.on_host(weights.span(), room);
+        } else {
+            if (!o.stochastic_rounding) return ops.on_host(master_.span(), room);
+            std::vector<T> low(P);
+            ops.copy_to_host(low, weights.span());
+            room.resize(P);
+            mpt::cast(low.data(), room.data(), P);
+            return room;
+        }
+    }
+    /// Elements from `begin` on become these: the master's, and the weights rounded to nearest.
+    void set_weights(std::size_t begin, std::span<const float> wide) {
+        if (master_.size() > 0)
+            ops.copy_to_device(master_.span().subspan(begin, wide.size()), wide);
+        std::vector<T> low;
+        for (std::size_t i = 0; i < wide.size(); i += low.size()) {
+            low.resize(std::min(wide.size() - i, std::size_t(1) << 20));
+            mpt::cast(wide.data() + i, low.data(), low.size());
+            ops.copy_to_device(weights.span().subspan(begin + i, low.size()),
+                               std::span<const T>(low));
+        }
     }
     /// What the optimizer updates: my part, which on one rank is all.
-    mpt::adamw_state<T> owned() {
+    mpt::optimizer_state<T> owned() {
         const auto mine = strategy.mine(weights.span());
-        return {mpt::master_of(master_.span(), mine), m.span(), v.span(), mine};
+        if (o.stochastic_rounding) return {{}, m.span(), v.span(), mine, o.seed};
+        return {mpt::master_of(master_.span(), mine), m.span(), v.span(), mine, {}};
     }
 
     /// Micro-batch `micro` of attempted step `step`.
@@ -147,9 +170,9 @@ private:
 
 /// What changes from step to step, besides the buffers.
 struct state {
-    long attempted = 0; // steps begun; the schedule counts adam.applied
+    optimizer rule;
     scaler scale;
-    mpt::adamw adam;
+    long attempted = 0; // steps begun; the schedule counts those applied
 };
 
 /// The checkpoint's words: options by their names, "scaler.KEY", counts.
@@ -159,11 +182,10 @@ void save(training<T>& run, const state& now, const std::string& dir) {
     for (const auto& [key, value] : now.scale.state()) words["scaler." + key] = value;
     words["vocabulary"] = std::to_string(run.data.vocabulary);
     words["attempted_steps"] = std::to_string(now.attempted);
-    words["applied_steps"] = std::to_string(now.adam.applied);
+    words["applied_steps"] = std::to_string(now.rule.applied());
     std::vector<float> room[3];
     mpt::save_checkpoint(dir, mpt::named_tensors(run.model.map.tensors),
-                         {run.ops.on_host(run.master(), room[0]),
-                          run.ops.on_host(run.m.span(), room[1]),
+                         {run.wide_weights(room[0]), run.ops.on_host(run.m.span(), room[1]),
                           run.ops.on_host(run.v.span(), room[2])},
                          words);
 }
@@ -171,12 +193,12 @@ void save(training<T>& run, const state& now, const std::string& dir) {
 template <class T>
 void load(training<T>& run, state& now, const std::string& dir) {
     std::vector<float> room[3];
-    const mpt::run_state<float> host{run.ops.on_host(run.master(), room[0]),
+    const mpt::run_state<float> host{run.wide_weights(room[0]),
                                      run.ops.on_host(run.m.span(), room[1]),
                                      run.ops.on_host(run.v.span(), room[2])};
-    const auto words = mpt::load_checkpoint(dir, mpt::named_tensors(run.model.map.tensors), host,
-                                            lasting(run.o));
-    run.ops.copy_to_device(run.master(), host.master);
+    const auto words =
+        mpt::load_checkpoint(dir, mpt::named_tensors(run.model.map.tensors), host, lasting(run.o));
+    run.set_weights(0, host.master);
     run.ops.copy_to_device(run.m.span(), host.m);
     run.ops.copy_to_device(run.v.span(), host.v);
     std::map<std::string, std::string> scaler;
@@ -184,7 +206,7 @@ void load(training<T>& run, state& now, const std::string& dir) {
         if (key.rfind("scaler.", 0) == 0) scaler[key.substr(7)] = value;
     now.scale.restore(scaler);
     now.attempted = mpt::scalar<long>(words, "attempted_steps");
-    now.adam.applied = mpt::scalar<long>(words, "applied_steps");
+    now.rule.applied() = mpt::scalar<long>(words, "applied_steps");
 }
 
 /// Initial weights, a part at a time; moments 0.
@@ -194,7 +216,7 @@ void begin(training<T>& run) {
     for (std::size_t i = 0; i < run.P; i += part.size()) {
         part.resize(std::min(part.size(), run.P - i));
         mpt::initial_values(run.model.map, run.o.seed, i, part);
-        run.ops.copy_to_device(run.master().subspan(i, part.size()), std::span<const float>(part));
+        run.set_weights(i, part);
     }
     run.ops.fill(run.m.span(), 0.0f);
     run.ops.fill(run.v.span(), 0.0f);
@@ -205,17 +227,12 @@ int train(const options& given) {
     options o = given;
     const mpt::token_data data = mpt::load_tokens(o.data.empty() ? MPT_CORPUS : o.data);
     mpt::require_context(data, o.context);
-    training<T> run(o, data);
+    state now{optimizer(o), scaler(o)};
+    training<T> run(o, data, now.rule.moments());
     std::unique_ptr<mpt::trace> trace;
     if (!o.trace.empty()) trace = std::make_unique<mpt::trace>(o.trace);
 
-    state now;
-    now.scale = scaler(o);
-    now.adam.beta1 = o.beta1;
-    now.adam.beta2 = o.beta2;
-    now.adam.weight_decay = o.weight_decay;
-    mpt::schedule rate{o.lr, o.min_lr < 0 ? o.lr / 10 : o.min_lr,
-                       o.warmup < 0 ? o.steps / 20 : o.warmup, o.steps};
+    const auto rate = learning_rate(o);
     if (o.resume) {
         load(run, now, o.out);
     } else {
@@ -226,12 +243,12 @@ int train(const options& given) {
             claim(o.out);
     }
     const auto owned = run.owned();
-    mpt::cast(run.ops, owned.master, owned.weights);
 
     const long last = o.stop_after ? o.stop_after : o.steps;
     mpt::check(now.attempted < last || now.attempted == o.steps, "--stop-after ", o.stop_after,
                ": the run in ", o.out, " is at step ", now.attempted, " already; give a later one");
-    report told(o, data, run.config, run.P, sizeof(T), run.scratch_bytes(), now.attempted);
+    report told(o, data, run.config, run.P, sizeof(T), now.rule.moments(), run.scratch_bytes(),
+                now.attempted);
     told.start();
     save_on_interrupt();
 
@@ -246,7 +263,7 @@ int train(const options& given) {
         const double began = bar.seconds();
         const long step = now.attempted;
         const float S = now.scale.now().value;
-        const double lr = rate(now.adam.applied);
+        const double lr = rate(now.rule.applied());
 
         double loss = 0; // mean over the window's tokens
         for (int micro = 0; micro < o.micro_batches; ++micro) {
@@ -273,9 +290,7 @@ int train(const options& given) {
         if (applied) {
             const mpt::range r(trace.get(), mpt::lane::compute, "optimizer");
             const double factor = mpt::clip_factor(norm, o.clip) / S; // unscale and clip, in fp32
-            g.visit([&](const auto& mine) {
-                now.adam.step(run.ops, run.model.map, owned, mine, factor, lr);
-            });
+            now.rule.step(run.ops, run.model.map, owned, g, factor, lr);
             run.strategy.publish(run.weights.span());
         }
         ++now.attempted;

@@ -6,7 +6,8 @@
 /// Idea     One safetensors file, DIR/checkpoint.safetensors: the fp32 master weights by their
 ///          names, the optimizer's moments, and every scalar as text: steps, loss scale, options.
 ///          Random numbers and data need nothing: both are computed from the step's number.
-/// Formula  NAME, adam.m.NAME, adam.v.NAME: F32;  12 bytes a parameter, and the header
+/// Formula  NAME, adam.m.NAME, adam.v.NAME: F32;  12 bytes a parameter, and the header.
+///          Of momentum alone: sgd.m.NAME; of weights without a master: NAME is they, exactly
 /// Costs    memory: none beside the header.  disk: the old and the new file at once
 /// Breaks   16-bit weights are not kept: they are the master's rounded copy, made again by a cast
 /// Source   Micikevicius et al. 2018, Mixed Precision Training, arXiv:1710.03740 (master weights)
@@ -42,7 +43,7 @@ std::vector<named_tensor> named_tensors(const Tensors& list) {
     return out;
 }
 
-/// The flat buffers of a run, on the host. m and v may be empty: both or none.
+/// The flat buffers of a run, on the host. m and v may be empty: v, or both.
 template <class T>
 struct run_state {
     std::span<T> master, m, v;
@@ -55,11 +56,11 @@ inline std::string checkpoint_path(const std::string& folder) {
 // The buffers that are there, each with what stands before its tensors' names.
 template <class T>
 std::map<std::string, std::span<T>> buffers_of(const run_state<T>& state) {
-    check(state.m.empty() == state.v.empty(), "checkpoint: moments m of ", state.m.size(),
-          " and v of ", state.v.size(), " elements, wanted both or none; pass both");
-    std::map<std::string, std::span<T>> out{{"", state.master}};
-    if (!state.m.empty()) out = {{"", state.master}, {"adam.m.", state.m}, {"adam.v.", state.v}};
-    return out;
+    check(!state.m.empty() || state.v.empty(), "checkpoint: moments v of ", state.v.size(),
+          " elements without m; pass both");
+    if (state.m.empty()) return {{"", state.master}};
+    if (state.v.empty()) return {{"", state.master}, {"sgd.m.", state.m}};
+    return {{"", state.master}, {"adam.m.", state.m}, {"adam.v.", state.v}};
 }
 
 template <class T>
@@ -136,7 +137,7 @@ inline safetensors::metadata load_checkpoint(const std::string& folder,
             there.erase(found);
         }
     for (const auto& [name, t] : there)
-        if (!state.m.empty() || !name.starts_with("adam."))
+        if (!state.m.empty() || !(name.starts_with("adam.") || name.starts_with("sgd.")))
             differs("has ", name, " with shape ", safetensors::to_string(t->shape),
                     ", this run has no such tensor");
 

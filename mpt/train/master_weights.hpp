@@ -11,7 +11,7 @@
 /// Breaks   bf16 without a master: 1.0 - 1e-4 is 1.0, however often; a weight of 1 goes down only
 ///          by more than 2^-9, up only by more than 2^-8
 /// Source   Micikevicius et al. 2018, Mixed Precision Training, arXiv:1710.03740
-/// See      update_pass.hpp (rounds in its pass; or does without), tests/train/master_weights_test.cpp
+/// See      update_pass.hpp (rounds, or does without), tests/train/master_weights_test.cpp
 #pragma once
 #include "mpt/base/error.hpp"     // check
 #include "mpt/nn/cpu.hpp"         // cpu

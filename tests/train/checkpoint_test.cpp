@@ -97,6 +97,26 @@ TEST_CASE("a program that only runs the model reads the weights alone") {
           "shape (5,4); resume with the options it was saved with or another --out");
 }
 
+TEST_CASE("momentum alone is saved as sgd.m., and is no Adam's") {
+    fs::create_directories("ck");
+    run a(27, 1), b(27, 50);
+    save_checkpoint("ck", tensors(4), {a.master, a.m, {}}, {});
+    load_checkpoint("ck", tensors(4), {b.master, b.m, {}});
+    CHECK(b.m[4] == a.m[4]);
+    CHECK(b.v[4] != a.v[4]);
+    load_checkpoint("ck", tensors(4), {b.master, {}, {}}); // the model alone
+    CHECK(refusal([&] {
+              load_checkpoint("ck", tensors(4), b.state());
+          }).find("has no adam.m.wte.weight") != std::string::npos);
+    save_checkpoint("ck", tensors(4), std::as_const(a).state(), {});
+    CHECK(refusal([&] {
+              load_checkpoint("ck", tensors(4), {b.master, b.m, {}});
+          }).find("has no sgd.m.wte.weight") != std::string::npos);
+    CHECK(refusal([&] {
+              save_checkpoint("ck", tensors(4), {a.master, {}, a.v}, {});
+          }).find("moments v of 27 elements without m; pass both") != std::string::npos);
+}
+
 TEST_CASE("a checkpoint of another shape is refused before anything is read") {
     fs::create_directories("ck");
     const run a(5 * 4 + 3 + 4);

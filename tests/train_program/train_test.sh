@@ -52,6 +52,18 @@ bad_input)
     refused 2 '--scale-min 0: --scaler deepspeed has a floor' "$train" --scaler deepspeed --scale-min 0
     refused 2 '--scale-hysteresis 0: wanted 1 or more' "$train" --scaler deepspeed --scale-hysteresis 0
     refused 2 '--scale-interval -1: wanted 0 or more' "$train" --scale-interval -1
+    refused 2 '--optimizer' "$train" --optimizer adagrad
+    refused 2 '--schedule' "$train" --schedule step
+    refused 2 '--momentum with --optimizer adamw: it has no use for that' "$train" --momentum 0.9
+    refused 2 '--momentum 1: wanted 0 up to below 1' "$train" --optimizer sgd --momentum 1
+    refused 2 '--beta1 with --optimizer sgd' "$train" --optimizer sgd --beta1 0.9
+    refused 2 '--warmup with --schedule constant' "$train" --schedule constant --warmup 5
+    refused 2 '--min-lr with --schedule constant' "$train" --schedule constant --min-lr 0
+    refused 2 '--warmup 1 with --schedule warmup-log: wanted 2 or more' "$train" --schedule warmup-log --warmup 1
+    for precision in fp32 tf32; do
+        refused 2 "--stochastic-rounding with --precision $precision: its weights are fp32" \
+            "$train" --stochastic-rounding --precision $precision
+    done
     refused 2 '--device-memory lots: not a number of bytes' "$train" --device-memory lots
     refused 2 '--stop-after 20 of --steps 12' "$train" --steps 12 --stop-after 20
     refused 2 '--warmup 12 of --steps 12' "$train" --steps 12 --warmup 12
@@ -121,7 +133,11 @@ faults)
     grep -q 'Current loss scale already at minimum - cannot decrease scale anymore' err.txt || fail "$(cat err.txt)"; ok
     ;;
 resume)
-    for how in "--precision fp16 --dropout 0.1 --micro-batches 2" "--precision bf16" "--precision fp32" \
+    for how in "--optimizer adam --precision bf16 --stochastic-rounding --micro-batches 2" \
+               "--optimizer sgd --lr 0.1 --schedule warmup-log --stochastic-rounding" \
+               "--optimizer sgd --momentum 0 --lr 0.1 --precision bf16 --schedule constant" \
+               "--optimizer lamb --lr 0.02 --precision fp32 --schedule warmup-linear --min-lr 0.001" \
+               "--precision fp16 --dropout 0.1 --micro-batches 2" "--precision bf16" "--precision fp32" \
                "--precision tf32" "--precision fp16 --scale-start 1e9 --kv-heads 1" \
                "--scaler deepspeed --scale-start 2e5 --scale-interval 2 --scale-hysteresis 7" \
                "--scaler deepspeed --scale-start 4e5 --scale-interval 2 --scale-consecutive-hysteresis"; do
@@ -137,10 +153,21 @@ resume)
         same whole.rows parts.rows
         same whole/validation.jsonl parts/validation.jsonl
         [ "$(wc -l <whole.rows)" = 12 ] || fail "12 rows wanted: $(wc -l <whole.rows)"; ok
+        # the ledger follows the optimizer: measured = formula
+        grep -q 'total .* equal$' out2.txt || fail "$how: ledger and formula differ: $(cat out2.txt)"; ok
     done
     # sabotage: another seed, one step fewer, are other bytes
     tiny --precision fp16 --out other --seed 2 >out.txt 2>err.txt; differ whole/checkpoint.safetensors other/checkpoint.safetensors
     refused 2 '--resume: the run in whole has --channels 32, given is 64' "$train" --resume --out whole --channels 64
+    refused 2 '--resume: the run in whole has --optimizer adamw, given is lamb' "$train" --resume --out whole --optimizer lamb
+    refused 2 '--resume: the run in whole has --stochastic-rounding false, given is true' "$train" --resume --out whole --stochastic-rounding
+    # sabotage: another sequence of random bits, a decay in the gradient, are other bytes
+    for how in "--seed 1" "--seed 2"; do
+        tiny --precision bf16 --stochastic-rounding $how --out "rounded$how" >out.txt 2>err.txt || fail "$(cat err.txt)"
+    done
+    differ "rounded--seed 1/checkpoint.safetensors" "rounded--seed 2/checkpoint.safetensors"
+    tiny --precision bf16 --optimizer adam --out adam >out.txt 2>err.txt; tiny --precision bf16 --out adamw >out.txt 2>err.txt
+    differ adam/checkpoint.safetensors adamw/checkpoint.safetensors
     refused 2 '--resume: the run in whole has --steps 12, given is 24' "$train" --resume --out whole --steps 24
     # a scale that was saved by the other scaler, or by another version, is refused by name
     refused 2 '--resume: the run in whole has --scaler deepspeed, given is grad' "$train" --resume --out whole --scaler grad
@@ -199,10 +226,21 @@ metrics)
     "$sample" runs/001 --prompt 'void ' --tokens 30 --seed 9 >s3.txt 2>/dev/null; differ s1.txt s3.txt
     head -c 5 s1.txt | grep -q 'void ' || fail "the prompt is missing: $(cat s1.txt)"; ok
     tiny --trace trace.json --out traced >out.txt 2>err.txt && grep -q '"backward"' trace.json || fail 'no trace'; ok
+    # bytes of the optimizer's kinds, by optimizer: 4 a parameter and moment, no master without one
+    moments() { sed -n 's/^  moments *\([0-9]*\) .*/\1/p' out.txt; }
+    tiny --precision bf16 --out eight >out.txt 2>err.txt || fail "$(cat err.txt)"
+    adam=$(moments); [ "${adam:-0}" -gt 0 ] || fail 'no moments'
+    tiny --precision bf16 --optimizer sgd --out half >out.txt 2>err.txt || fail "$(cat err.txt)"
+    [ "$(moments)" = $((adam / 2)) ] || fail "moments of sgd: $(moments), of adamw $adam"; ok
+    tiny --precision bf16 --optimizer sgd --momentum 0 --stochastic-rounding --out none >out.txt 2>err.txt || fail "$(cat err.txt)"
+    grep -q '^  moments\|^  master' out.txt && fail "moments or a master: $(cat out.txt)"
+    grep -q 'total .* equal$' out.txt || fail "ledger and formula differ: $(cat out.txt)"; ok
+    "$sample" none --prompt 'The ' --tokens 5 >s0.txt 2>err.txt || fail "$(cat err.txt)"; ok
     # every option that --help shows is one that the program takes
     "$train" --help >help.txt 2>err.txt || fail '--help fails'
     for o in precision steps stop-after micro-batches batch data layers heads kv-heads channels context \
-             dropout checkpoint-activations lr seed threads out resume device-memory; do
+             dropout checkpoint-activations lr seed threads out resume device-memory optimizer schedule momentum \
+             stochastic-rounding; do
         grep -q -- "--$o\b" help.txt || fail "--help has no --$o"; ok
     done
     ;;

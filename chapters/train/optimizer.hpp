@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// optimizer.hpp -- the run's optimizer and learning rate, chosen by --optimizer and --schedule.
+#pragma once
+#include "options.hpp"
+
+#include "mpt/train/adam.hpp"     // adam: step
+#include "mpt/train/adamw.hpp"    // adamw: step
+#include "mpt/train/lamb.hpp"     // lamb: step
+#include "mpt/train/schedule.hpp" // schedule
+#include "mpt/train/sgd.hpp"      // sgd: step
+#include "mpt/train/warmup.hpp"   // warmup_lr
+
+#include <algorithm>
+#include <functional>
+#include <variant>
+
+/// One of the four, by the verbs that all have.
+class optimizer {
+public:
+    explicit optimizer(const options& o) {
+        if (o.optimizer == "adam") which_.emplace<mpt::adam>();
+        if (o.optimizer == "sgd") which_.emplace<mpt::sgd>().momentum = o.momentum;
+        if (o.optimizer == "lamb") which_.emplace<mpt::lamb>();
+        std::visit(
+            [&](auto& x) {
+                x.weight_decay = o.weight_decay;
+                if constexpr (requires { x.beta1; }) x.beta1 = o.beta1, x.beta2 = o.beta2;
+            },
+            which_);
+    }
+
+    long& applied() { // steps taken
+        return std::visit([](auto& x) -> long& { return x.applied; }, which_);
+    }
+    long applied() const { return const_cast<optimizer*>(this)->applied(); }
+    std::size_t moments() const { // numbers a parameter
+        return std::visit([](const auto& x) { return std::size_t(x.moments()); }, which_);
+    }
+    template <class T>
+    void step(const mpt::cpu& on, const mpt::layout& map, const mpt::optimizer_state<T>& own,
+              const mpt::owned_gradients<T>& g, double factor, double lr) {
+        std::visit([&](auto& x) { x.step(on, map, own, g, factor, lr); }, which_);
+    }
+
+private:
+    std::variant<mpt::adamw, mpt::adam, mpt::sgd, mpt::lamb> which_;
+};
+
+/// The rate of the step after so many applied ones.
+inline std::function<double(long)> learning_rate(const options& o) {
+    const long twentieth = o.warmup < 0 ? o.steps / 20 : o.warmup;
+    if (o.schedule == "constant") return mpt::schedule::constant(o.lr);
+    if (o.schedule == "cosine")
+        return mpt::schedule{o.lr, o.min_lr < 0 ? o.lr / 10 : o.min_lr, twentieth, o.steps};
+    return mpt::warmup_lr{std::max(0.0, double(o.min_lr)), o.lr, std::max(2L, twentieth),
+                          o.schedule == "warmup-linear" ? mpt::warmup_lr::rise::linear
+                                                        : mpt::warmup_lr::rise::logarithmic};
+}
