@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+/// @file model_size.hpp
+/// What a model makes a run hold: its parameters, and the bytes of a micro-batch.  tier 4, needs:
+/// base/amount.hpp nn/checkpointing.hpp nn/gpt_layout.hpp
+///
+/// Idea     Three numbers decide: parameters (all that is kept for one of them is in
+///          train/estimate.hpp), activations, and what is whole while units come and go.
+/// Formula  P as in gpt_layout.hpp; activations and temp as in gpt_acts.hpp, n = rows * tokens;
+///          in backward the embedding's gradient is collected first and ready last, so that at
+///          most U + B gradients are in flight, with the weights of k blocks max(2 U, U + B + k B)
+///          (U parameters of unit 0, B of a block, k blocks of a segment that is run again, or 1)
+///          KV cache 2 L tokens kv_heads D rows s
+/// Costs    memory: none
+/// Breaks   another model than gpt.hpp's, which keeps other things: give its parameters only
+/// See      train/estimate.hpp, tests/train/estimate_test.cpp (held against the ledger and against
+///          a strategy that counts)
+#pragma once
+#include "mpt/base/amount.hpp"      // amount, div_up
+#include "mpt/nn/checkpointing.hpp" // checkpointing: rooms, segments
+#include "mpt/nn/gpt_layout.hpp"    // gpt_config, gpt_layout
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace mpt {
+
+struct model_size {
+    std::vector<std::size_t> units;  // parameters of each: what is gathered and reduced together
+    std::size_t grads_in_flight = 0; // parameters whose gradients are whole at a time, at most
+    std::size_t in_flight = 0;       // ... gradients and weights
+    std::size_t largest_layer = 0;   // parameters of the largest layer, DeepSpeed's "largest layer"
+    std::size_t wide = 0;            // parameters whose moments 8-bit Adam keeps in fp32
+    std::size_t blocks8 = 0;         // blocks of 256 of the others
+    std::size_t activations = 0;     // bytes that forward keeps of a micro-batch
+    std::size_t temp = 0;            // bytes of the gradients of activations, and of scratch
+    std::size_t data = 0;            // bytes of tokens
+
+    amount parameters() const {
+        amount sum;
+        for (const std::size_t u : units) sum = sum + u;
+        return sum;
+    }
+    /// Parameters that a rank of N owns: every unit is padded to a multiple of N.
+    amount shard(amount N) const {
+        amount sum;
+        for (const std::size_t u : units) sum = sum + div_up(u, N);
+        return sum;
+    }
+};
+
+/// A model of which only the number of parameters is known: one unit, nothing else.
+inline model_size size_of_parameters(std::size_t P) {
+    check(P > 0, "model: 0 parameters; wanted 1 or more");
+    model_size m;
+    m.units = {P};
+    m.blocks8 = div_up(P, 256).n;
+    return m;
+}
+
+/// A GPT in scalars of `s` bytes, on micro-batches of `rows` rows of `tokens` tokens.
+inline model_size size_of_gpt(const gpt_config& c, const checkpointing& plan, int rows, int tokens,
+                              std::size_t s) {
+    gpt_tensors t;
+    const layout map = gpt_layout(c, t);
+    model_size m;
+    for (const unit_info& u : map.units) m.units.push_back(u.size());
+    const auto size = [&](int tensor) { return map.tensors[std::size_t(tensor)].size; };
+    for (int i = 0; i < int(map.tensors.size()); ++i) // bitsandbytes leaves in 32 bits:
+        if (i == t.wte || i == t.wpe || size(i) < 4096)
+            m.wide += size(i);
+        else
+            m.blocks8 += div_up(size(i), 256).n;
+    m.largest_layer =
+        std::max({size(t.wte), size(t.wpe), size(t.block[0].fc_weight) + size(t.block[0].fc_bias)});
+    const std::size_t U = m.units[0], B = m.units[1];
+    std::size_t k = 1;
+    for (const segment& g : plan.segments)
+        if (g.again) k = std::max(k, std::size_t(g.size()));
+    m.grads_in_flight = U + B;
+    m.in_flight = std::max(2 * U, U + B + k * B);
+
+    const amount n = amount(rows) * tokens, C = c.channels, Q = c.qkv(), V = c.vocabulary;
+    const amount N = plan.rooms(), R = plan.segments_again(), H = c.heads,
+                 w = std::max<std::size_t>(s, 4);
+    m.activations = (n * (s * (2 * C + V + N * (13 * C + Q) + R * C) + w * (4 + N * (4 + H)))).n;
+    m.temp = (n * s * 6 * C).n;
+    m.data = (n * 2 * sizeof(int)).n; // inputs and targets
+    return m;
+}
+
+/// Keys and values of `rows` texts of `tokens` tokens, in scalars of `s` bytes.
+inline std::size_t kv_cache_bytes(const gpt_config& c, int rows, int tokens, std::size_t s) {
+    return (amount(2) * c.layers * tokens * c.kv_heads * c.head_dim() * rows * s).n;
+}
+
+} // namespace mpt
