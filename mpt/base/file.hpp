@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file file.hpp
-/// Files: read in parts, and written whole or not at all.             tier 0, needs: base/error.hpp
+/// Files: read in parts, and written whole or not at all.                  tier 0, needs:
+/// base/disk.hpp base/error.hpp
 ///
 /// Idea     A new file grows under another name beside the old one. It is flushed to the disk, then
 ///          renamed: readers see the old bytes or the new ones, never half of them; a full disk, a
@@ -10,6 +11,7 @@
 /// Source   rename(2), fsync(2): the folder is flushed too, or the new name may be lost
 /// See      train/safetensors.hpp (a user), tests/base/file_test.cpp
 #pragma once
+#include "mpt/base/disk.hpp"  // disk, flush_folder
 #include "mpt/base/error.hpp" // check, error, join
 
 #include <algorithm>
@@ -76,26 +78,27 @@ private:
     std::uint64_t size_ = 0;
 };
 
-/// A file that appears under its name at commit(). Without one nothing is left of it.
-class output_file {
+/// A new file that grows. Nothing is left of it unless finish() was reached.
+class new_file {
 public:
-    output_file(std::string kind, const std::string& path)
-        : name_(std::move(kind) + ' ' + path), path_(path), temporary_(path + ".tmp") {
-        unlink(temporary_.c_str()); // of a run that was killed
-        file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    /// `name`: what errors begin with. A file of that path is in the way of nobody: it goes.
+    new_file(std::string name, std::string path, const disk& d = real_disk)
+        : name_(std::move(name)), path_(std::move(path)), disk_(d) {
+        disk_.unlink(path_.c_str()); // of a run that was killed
+        file_ = disk_.open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL);
         if (file_ < 0) fail("cannot be written");
     }
-    ~output_file() {
+    ~new_file() {
         if (file_ < 0) return;
-        close(file_);
-        unlink(temporary_.c_str());
+        disk_.close(file_);
+        disk_.unlink(path_.c_str());
     }
-    output_file(const output_file&) = delete;
-    output_file& operator=(const output_file&) = delete;
+    new_file(const new_file&) = delete;
+    new_file& operator=(const new_file&) = delete;
 
     void write(std::span<const std::byte> from) {
         while (!from.empty()) {
-            const ssize_t n = ::write(file_, from.data(), std::min(from.size(), largest_write));
+            const ssize_t n = disk_.write(file_, from.data(), std::min(from.size(), largest_write));
             if (n < 0 && errno == EINTR) continue;
             if (n < 0) fail(join("cannot be written past byte ", size_));
             size_ += std::uint64_t(n);
@@ -103,35 +106,59 @@ public:
         }
     }
     void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+    std::uint64_t size() const { return size_; } // bytes written
 
-    /// Flush and rename: from here on the new bytes are under the name. Once, and last.
-    void commit() {
-        if (fsync(file_) != 0) fail("cannot be flushed");
-        if (close(std::exchange(file_, -1)) != 0) fail("cannot be closed");
-        if (rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot get its name");
-        const std::size_t slash = path_.rfind('/');
-        const std::string folder = slash == path_.npos ? "." : path_.substr(0, slash + 1);
-        const int f = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (f < 0) return; // a folder without the right to list it; the file is there
-        const bool flushed =
-            fsync(f) == 0 || errno == EINVAL; // some file systems have no such call
-        const int fault = errno;
-        close(f);
-        errno = fault;
-        if (!flushed) fail("is written, but its folder cannot be flushed");
+    /// Flush and close; its name is not flushed: that is its folder's.
+    void finish() {
+        if (disk_.fsync(file_) != 0) fail("cannot be flushed");
+        if (disk_.close(std::exchange(file_, -1)) != 0) {
+            const int fault = errno;
+            disk_.unlink(path_.c_str());
+            errno = fault;
+            fail("cannot be closed");
+        }
     }
 
-private:
-    [[noreturn]] void fail(const std::string& what) {
-        const int fault = errno;
-        if (file_ < 0) unlink(temporary_.c_str());
-        throw error(join(name_, ": ", what, " (", std::strerror(fault),
+    /// Throws an error of this file, with what errno says.
+    [[noreturn]] void fail(const std::string& what) const {
+        throw error(join(name_, ": ", what, " (", std::strerror(errno),
                          "); free some space or choose a folder that exists and can be written"));
     }
 
-    std::string name_, path_, temporary_;
+private:
+    std::string name_, path_;
+    const disk& disk_;
     int file_ = -1;
-    std::uint64_t size_ = 0; // bytes written
+    std::uint64_t size_ = 0;
+};
+
+/// A file that appears under its name at commit(). Without one nothing is left of it.
+class output_file {
+public:
+    output_file(const std::string& kind, const std::string& path, const disk& d = real_disk)
+        : path_(path), temporary_(path + ".tmp"), disk_(d),
+          file_(kind + ' ' + path, temporary_, d) {}
+
+    void write(std::span<const std::byte> from) { file_.write(from); }
+    void write(std::string_view text) { file_.write(text); }
+
+    /// Flush and rename: from here on the new bytes are under the name. Once, and last.
+    void commit() {
+        file_.finish();
+        if (disk_.rename(temporary_.c_str(), path_.c_str()) != 0) {
+            const int fault = errno;
+            disk_.unlink(temporary_.c_str());
+            errno = fault;
+            file_.fail("cannot get its name");
+        }
+        if (!flush_folder(disk_, folder_of(path_)))
+            file_.fail("is written, but its folder cannot be flushed");
+    }
+
+private:
+    std::string path_, temporary_;
+    const disk& disk_;
+    new_file file_;
 };
 
 } // namespace mpt

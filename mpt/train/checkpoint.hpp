@@ -1,164 +1,136 @@
 // SPDX-License-Identifier: MIT
 /// @file checkpoint.hpp
-/// All that a run needs to go on as if it had never stopped.               tier 5, needs:
-/// base/error.hpp base/json_write.hpp train/safetensors.hpp
+/// Saved so that no crash, full disk or power cut can lose the run.         tier 5, needs:
+/// base/disk.hpp base/file.hpp train/find_checkpoint.hpp train/safetensors.hpp
 ///
-/// Idea     One safetensors file, DIR/checkpoint.safetensors: the fp32 master weights by their
-///          names, the optimizer's moments, and every scalar as text: steps, loss scale, options.
-///          Random numbers and data need nothing: both are computed from the step's number.
-/// Formula  NAME, adam.m.NAME, adam.v.NAME: F32;  12 bytes a parameter, and the header.
-///          Of momentum alone: sgd.m.NAME; of weights without a master: NAME is they, exactly
-/// Costs    memory: none beside the header.  disk: the old and the new file at once
-/// Breaks   16-bit weights are not kept: they are the master's rounded copy, made again by a cast
-/// Source   Micikevicius et al. 2018, Mixed Precision Training, arXiv:1710.03740 (master weights)
-/// See      safetensors.hpp, base/file.hpp (never half a file), tests/train/checkpoint_test.cpp
+/// Idea     A checkpoint is a folder that is built under another name. Each file is flushed before
+///          the manifest that vouches for it is written, all of them before the folder gets its
+///          name, and the old checkpoint goes only when the new one is on the disk. At every moment
+///          one whole checkpoint exists, and its name says so.
+/// Formula  DIR/step-00000120/{*.safetensors, manifest.json}   whole
+///          DIR/step-00000120.tmp/                             being written, or left by a crash
+///          DIR/latest                                         "step-00000120 CRC of its manifest"
+/// Costs    disk: keep + 1 checkpoints.  time: two fsyncs a data file beside writing it
+/// Breaks   a disk that says it flushed and did not
+/// Source   Pillai et al. 2014, All File Systems Are Not Created Equal, OSDI (what a file system
+///          may reorder); fsync(2), rename(2)
+/// See      find_checkpoint.hpp, manifest.hpp, chapters/12_saving.cpp, tests/train/checkpoint_test.cpp
 #pragma once
-#include "mpt/base/error.hpp"        // check, error, join
-#include "mpt/base/json_write.hpp"   // quote
-#include "mpt/train/safetensors.hpp" // reader, write, metadata
+#include "mpt/base/disk.hpp"             // disk, real_disk, flush_folder
+#include "mpt/base/file.hpp"             // new_file, output_file
+#include "mpt/train/find_checkpoint.hpp" // step_name, checkpoints_in, newest_whole; manifest
+#include "mpt/train/safetensors.hpp"     // source, write_to
 
-#include <charconv>
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
-#include <map>
-#include <span>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
 #include <string>
-#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace mpt {
 
-/// A tensor, and where in the flat buffers its elements lie.
-struct named_tensor {
-    std::string name;
-    std::vector<std::size_t> shape;  // outermost first
-    std::size_t begin = 0, size = 0; // elements
+/// One data file to be saved; the tensors' bytes are read while save_checkpoint runs.
+struct checkpoint_file {
+    std::string name; // "master": becomes master.safetensors
+    std::vector<safetensors::source> tensors;
 };
 
-/// From any list whose entries have these four fields, as nn/params.hpp's layout.
-template <class Tensors>
-std::vector<named_tensor> named_tensors(const Tensors& list) {
-    std::vector<named_tensor> out;
-    for (const auto& t : list) out.push_back({t.name, t.shape, t.begin, t.size});
-    return out;
-}
-
-/// The flat buffers of a run, on the host. m and v may be empty: v, or both.
-template <class T>
-struct run_state {
-    std::span<T> master, m, v;
+// What a data file is written through: it grows, and so does its sum.
+struct summed_file {
+    new_file file;
+    std::uint32_t crc = 0;
+    void write(std::span<const std::byte> from) {
+        file.write(from);
+        crc = crc32c(from, crc);
+    }
+    void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 };
 
-inline std::string checkpoint_path(const std::string& folder) {
-    return folder + "/checkpoint.safetensors";
+// A folder and the files in it; true when it is gone.
+inline bool remove_folder(const disk& d, const std::string& folder) {
+    std::error_code none;
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+        files.push_back(entry.path().string());
+    for (const std::string& f : files) d.unlink(f.c_str());
+    return d.rmdir(folder.c_str()) == 0;
 }
 
-// The buffers that are there, each with what stands before its tensors' names.
-template <class T>
-std::map<std::string, std::span<T>> buffers_of(const run_state<T>& state) {
-    check(!state.m.empty() || state.v.empty(), "checkpoint: moments v of ", state.v.size(),
-          " elements without m; pass both");
-    if (state.m.empty()) return {{"", state.master}};
-    if (state.v.empty()) return {{"", state.master}, {"sgd.m.", state.m}};
-    return {{"", state.master}, {"adam.m.", state.m}, {"adam.v.", state.v}};
-}
-
-template <class T>
-std::span<T> part_of(std::span<T> buffer, const named_tensor& t) {
-    check(t.begin <= buffer.size() && t.size <= buffer.size() - t.begin, "checkpoint: ", t.name,
-          " lies at elements ", t.begin, " to ", t.begin + t.size, " of a buffer of ",
-          buffer.size(), "; pass the buffer that the list belongs to");
-    return buffer.subspan(t.begin, t.size);
-}
-
-inline safetensors::shape shape_of(const named_tensor& t) {
-    return {t.shape.begin(), t.shape.end()};
-}
-
-/// Write the checkpoint of `folder`, which must exist. When that fails (disk full, no right to
-/// write) an error says so, and the checkpoint that was there before is still there.
-inline void save_checkpoint(const std::string& folder, const std::vector<named_tensor>& tensors,
-                            const run_state<const float>& state,
-                            const safetensors::metadata& scalars) {
-    std::vector<safetensors::source> all;
-    for (const auto& [prefix, buffer] : buffers_of(state))
-        for (const named_tensor& t : tensors)
-            all.push_back({prefix + t.name, "F32", shape_of(t), std::as_bytes(part_of(buffer, t))});
-    safetensors::write(checkpoint_path(folder), std::move(all), scalars, "checkpoint");
-}
-
-/// The scalars of the checkpoint of `folder` alone, e.g. to build a model from its options.
-inline safetensors::metadata checkpoint_scalars(const std::string& folder) {
-    return safetensors::reader(checkpoint_path(folder), "checkpoint").metadata();
-}
-
-/// Fill `state` (without moments: for a program that only runs the model) and return the scalars.
-/// Names, shapes and types must be those of `tensors`, else an error names the first difference and
-/// nothing is read. `options` are scalars that give the shape its form ("channels" -> "192"): where
-/// they differ from those saved, the error says which would fit ("pass --channels 128").
-inline safetensors::metadata load_checkpoint(const std::string& folder,
-                                             const std::vector<named_tensor>& tensors,
-                                             const run_state<float>& state,
-                                             const safetensors::metadata& options = {}) {
-    const safetensors::reader file(checkpoint_path(folder), "checkpoint");
-    std::map<std::string_view, const safetensors::tensor*> there; // not yet met
-    for (const safetensors::tensor& t : file.tensors()) there[t.name] = &t;
-
-    const auto differs = [&](const auto&... what) {
-        std::string other;
-        for (const auto& [key, value] : options) {
-            const auto saved = file.metadata().find(key);
-            if (saved != file.metadata().end() && saved->second != value)
-                other += join(" --", key, ' ', saved->second);
-        }
-        throw error(
-            join(file.file.name(), ": ", what..., "; ",
-                 other.empty() ? "resume with the options it was saved with" : "pass" + other,
-                 " or another --out"));
+/// Save the step's files and state as the newest checkpoint of `dir`, which is made where it is
+/// missing, and keep the `keep` newest. Returns its folder. When that fails (disk full, no right to
+/// write) an error says so; every checkpoint that was whole before is whole then.
+inline std::string save_checkpoint(const std::string& dir, std::uint64_t step,
+                                   std::vector<checkpoint_file> files,
+                                   std::map<std::string, std::string> state, std::size_t keep = 2,
+                                   const disk& d = real_disk) {
+    const auto must = [](bool done, const std::string& path, const char* what) {
+        check(done, "checkpoint ", path, ": ", what, " (", std::strerror(errno),
+              "); free some space or choose a folder that exists and can be written");
     };
+    check(keep > 0, "checkpoint ", dir, ": keep 0, wanted 1 or more");
+    std::string building, name;
+    manifest list{step, {}, std::move(state)};
+    try {
+        const std::vector<std::string> there = checkpoints_in(dir);
+        for (std::uint64_t which = 1; name.empty() || std::count(there.begin(), there.end(), name);)
+            name = step_name(step, which++);
+        std::error_code none;
+        if (!std::filesystem::is_directory(dir, none))
+            must(d.mkdir(dir.c_str()) == 0, dir, "cannot be made");
+        for (const std::string& above : {folder_of(dir), folder_of(dir) + "/.."}) // dir's own name
+            must(flush_folder(d, above), above, "cannot be flushed");
+        for (const auto& entry : std::filesystem::directory_iterator(dir, none))
+            if (entry.path().extension() == ".tmp") remove_folder(d, entry.path().string());
 
-    struct task {
-        const safetensors::tensor* from;
-        std::span<float> to;
-    };
-    std::vector<task> tasks;
-    for (const auto& [prefix, buffer] : buffers_of(state))
-        for (const named_tensor& want : tensors) {
-            const auto found = there.find(prefix + want.name);
-            if (found == there.end())
-                differs("has no ", prefix, want.name, ", this run wants it with shape ",
-                        safetensors::to_string(shape_of(want)));
-            const safetensors::tensor& t = *found->second;
-            if (t.shape != shape_of(want))
-                differs(t.name, " has shape ", safetensors::to_string(t.shape), ", this run wants ",
-                        safetensors::to_string(shape_of(want)));
-            if (t.dtype != "F32") differs(t.name, " has type ", t.dtype, ", this run wants F32");
-            tasks.push_back({&t, part_of(buffer, want)});
-            there.erase(found);
+        //! [order]
+        // 1. A folder under another name.
+        building = dir + '/' + name + ".tmp";
+        must(d.mkdir(building.c_str()) == 0, building, "cannot be made");
+        // 2. Each data file, flushed.
+        for (checkpoint_file& f : files) {
+            const std::string path = building + '/' + f.name + ".safetensors";
+            summed_file to{{"checkpoint " + path, path, d}};
+            safetensors::write_to(to, "checkpoint " + path, std::move(f.tensors));
+            to.file.finish();
+            list.files.push_back({f.name + ".safetensors", to.file.size(), to.crc});
         }
-    for (const auto& [name, t] : there)
-        if (!state.m.empty() || !(name.starts_with("adam.") || name.starts_with("sgd.")))
-            differs("has ", name, " with shape ", safetensors::to_string(t->shape),
-                    ", this run has no such tensor");
-
-    for (const task& t : tasks) file.read(*t.from, std::as_writable_bytes(t.to));
-    return file.metadata();
-}
-
-/// Scalar `key` as a number: whole, or in the shortest form that json::number writes. Throws where
-/// it is missing or something else.
-template <class Number>
-Number scalar(const safetensors::metadata& scalars, const std::string& key) {
-    const auto found = scalars.find(key);
-    check(found != scalars.end(), "checkpoint: has no ", json::quote(key),
-          ", wanted a number; it is of another version or program, use another --out");
-    const std::string& text = found->second;
-    Number n{};
-    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), n);
-    check(fault == std::errc() && end == text.data() + text.size(),
-          "checkpoint: ", json::quote(key), " is ", json::quote(text),
-          ", wanted a number; it is damaged, use another --out");
-    return n;
+        // 3. The manifest that vouches for them, and all their names.
+        const std::string path = building + "/manifest.json";
+        new_file to("checkpoint " + path, path, d);
+        to.write(write_manifest(list));
+        to.finish();
+        must(flush_folder(d, building), building, "cannot be flushed");
+        // 4. The name that makes it a checkpoint, flushed: from here on it is the newest.
+        const std::string whole = dir + '/' + name;
+        must(d.rename(building.c_str(), whole.c_str()) == 0, whole, "cannot get its name");
+        building.clear();
+        must(flush_folder(d, dir), dir, "cannot be flushed");
+        // 5. The pointer to it, itself written aside, flushed and renamed.
+        output_file latest("checkpoint", dir + "/latest", d);
+        latest.write(name + ' ' + hex8(list.crc) + '\n');
+        latest.commit();
+        //! [order]
+    } catch (const error& e) {
+        if (!building.empty()) remove_folder(d, building);
+        throw error(join(e.what(), "; ", newest_whole(dir)));
+    }
+    // 6. Only now the ones before it; and those of later steps, whose future this run has left.
+    std::size_t kept = 0;
+    std::pair<std::uint64_t, std::uint64_t> mine, other;
+    step_of(name, mine);
+    for (const std::string& old : checkpoints_in(dir)) {
+        step_of(old, other);
+        if (other <= mine && kept++ < keep) continue;
+        const std::string folder = dir + '/' + old, gone = folder + ".tmp";
+        must(d.rename(folder.c_str(), gone.c_str()) == 0 && remove_folder(d, gone), folder,
+             "is an older one and cannot be removed");
+    }
+    return dir + '/' + name;
 }
 
 } // namespace mpt
