@@ -6,7 +6,7 @@
 #include "mpt/base/version.hpp"     // version
 #include "mpt/nn/checkpointing.hpp" // checkpointing: parse
 #include "mpt/train/loss_scale.hpp" // shortest
-#include "run_folder.hpp"           // saved_options, latest_run
+#include "run_folder.hpp"           // find_checkpoint, latest_run
 
 #include <CLI/CLI.hpp>
 
@@ -164,7 +164,9 @@ void add_options(CLI::App& app, options& o) {
     const char* left = "Output";
     app.add_option("--out", o.out, "folder of the run; default: a fresh runs/NNN")->group(left);
     app.add_flag("--resume", o.resume,
-                 "go on from the checkpoint in --out (default: the latest of runs/)")
+                 "go on from the newest checkpoint in --out (default: the latest of runs/)")
+        ->group(left);
+    app.add_option("--from", o.from, "with --resume: an older checkpoint, as step-00000150")
         ->group(left);
     app.add_option("--save-every", o.save_every, "steps between checkpoints; 0: ten a run")
         ->group(left)
@@ -356,9 +358,13 @@ options parse_train(int argc, char** argv) {
         throw mpt::error(all.substr(0, all.find('\n')) + "; ./run train --help lists the options");
     }
     check_values(o);
+    mpt::check(o.from.empty() || (o.resume && mpt::plain_name(o.from)), "--from ", o.from,
+               ": wanted the name of a checkpoint in --out, as step-00000150, and --resume");
     if (o.resume) {
         if (o.out.empty()) o.out = latest_run();
-        const auto saved = saved_options(o.out);
+        const mpt::checkpoint found = find_checkpoint(o.out, o.from);
+        o.from = found.folder;
+        const auto& saved = found.list.state;
         options before;
         restore(before, saved);
         const std::string plan = "checkpoint-activations"; // changes no bit, so it may be changed

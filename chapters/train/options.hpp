@@ -46,6 +46,7 @@ struct options {
     // what it leaves behind
     std::string out; // "": a fresh runs/NNN
     bool resume = false;
+    std::string from; // resume, sample: of this checkpoint; given by name, then its folder
     long save_every = 0, validate_every = 0; // steps; 0: ten times a run
     std::string trace;                       // a file for Perfetto; "": none
     std::string prompt = "The ";

@@ -125,9 +125,8 @@ public:
                 "%s\n",
                 held_out_.back().second, bigram_, std::abs(bigram_ - held_out_.back().second),
                 held_out_.back().second < bigram_ ? "below" : "above");
-        std::printf(
-            "folder %s: metrics.jsonl, validation.jsonl, loss.svg, checkpoint.safetensors\n",
-            o_.out.c_str());
+        std::printf("folder %s: metrics.jsonl, validation.jsonl, loss.svg, checkpoints\n",
+                    o_.out.c_str());
         std::fflush(stdout);
     }
 

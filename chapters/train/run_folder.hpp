@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT
 // run_folder.hpp -- the folder of a run: who may use it, and its rows of numbers.
 //
-//   DIR/checkpoint.safetensors   what --resume and `sample` need (mpt/train/checkpoint.hpp)
-//   DIR/metrics.jsonl            a row an attempted step
-//   DIR/validation.jsonl         a row a validation
-//   DIR/loss.svg                 both as a picture
+//   DIR/checkpoints        what --resume and `sample` need: the two newest, and which is the latest
+//   DIR/metrics.jsonl      a row an attempted step
+//   DIR/validation.jsonl   a row a validation
+//   DIR/loss.svg           both as a picture
 #pragma once
-#include "mpt/base/error.hpp"       // check, error
-#include "mpt/base/json.hpp"        // parse
-#include "mpt/base/json_write.hpp"  // number
-#include "mpt/train/checkpoint.hpp" // checkpoint_path, checkpoint_scalars
+#include "mpt/base/error.hpp"            // check, error
+#include "mpt/base/json.hpp"             // parse
+#include "mpt/base/json_write.hpp"       // number
+#include "mpt/train/find_checkpoint.hpp" // newest_checkpoint, open_checkpoint, checkpoints_in
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -35,12 +34,14 @@ inline std::string fresh_run() {
     throw mpt::error("runs/: 001 to 999 are taken; give a folder with --out");
 }
 
+inline std::string checkpoints_of(const std::string& dir) { return dir + "/checkpoints"; }
+
 /// The newest folder of runs/ that holds a checkpoint.
 inline std::string latest_run() {
     std::string latest;
     std::error_code none;
     for (const auto& entry : fs::directory_iterator("runs", none))
-        if (fs::exists(mpt::checkpoint_path(entry.path().string())))
+        if (!mpt::checkpoints_in(checkpoints_of(entry.path().string())).empty())
             latest = std::max(latest, entry.path().string());
     mpt::check(!latest.empty(),
                "--resume: no checkpoint under runs/; name the run's folder with --out");
@@ -57,9 +58,27 @@ inline void claim(const std::string& dir) {
                ": is occupied; add --resume to go on with its run, or give an empty folder");
 }
 
-/// The options that the run in `dir` was begun with, among the other words of its checkpoint.
-inline std::map<std::string, std::string> saved_options(const std::string& dir) {
-    return mpt::checkpoint_scalars(dir);
+/// The checkpoint to go on from, found whole: `name` of those in the run's folder `dir`, or the
+/// newest; or `dir` itself, where that is a checkpoint's folder.
+inline mpt::checkpoint find_checkpoint(const std::string& dir, const std::string& name = "") {
+    std::error_code none;
+    if (!name.empty()) return mpt::open_checkpoint(checkpoints_of(dir) + '/' + name);
+    if (fs::exists(dir + "/manifest.json", none)) return mpt::open_checkpoint(dir);
+    const bool old = fs::exists(dir + "/checkpoint.safetensors", none);
+    mpt::check(
+        !old || fs::exists(checkpoints_of(dir), none), "checkpoint ", dir,
+        "/checkpoint.safetensors: is one file, of a version before checkpoints were folders, "
+        "wanted ",
+        checkpoints_of(dir), "; begin the run anew, --init takes its weights");
+    try {
+        return mpt::newest_checkpoint(checkpoints_of(dir));
+    } catch (const mpt::error& e) {
+        const std::string text = e.what();
+        const std::size_t at = text.rfind("/step-");
+        const bool other = text.find("whole is ") != text.npos;
+        throw mpt::error(other ? text + "; --from " + text.substr(at + 1) + " goes on from it"
+                               : text);
+    }
 }
 
 /// A file of rows, each a JSON object with "step" in front.

@@ -18,7 +18,7 @@ extern template int sample<mpt::bf16>(const options&);
 int main(int argc, char** argv) {
     options o, given;
     CLI::App app("The model in DIR continues a text.", "./run sample");
-    app.add_option("DIR", given.out, "folder of a run")->required();
+    app.add_option("DIR", given.out, "folder of a run, or of a checkpoint")->required();
     app.add_option("--prompt", given.prompt, "the text to continue; of GPT-2 tokens: their numbers")
         ->capture_default_str();
     app.add_option("--tokens", given.sample_tokens, "length")->capture_default_str();
@@ -48,8 +48,10 @@ int main(int argc, char** argv) {
         return 2;
     }
     try {
-        restore(o, saved_options(given.out)); // the model's shape and precision
+        const mpt::checkpoint found = find_checkpoint(given.out);
+        restore(o, found.list.state); // the model's shape and precision
         o.out = given.out;
+        o.from = found.folder;
         o.prompt = given.prompt;
         o.sample_tokens = given.sample_tokens;
         o.temperature = given.temperature;

@@ -19,16 +19,18 @@
 #include "mpt/nn/gpt.hpp"               // gpt: forward, backward
 #include "mpt/nn/gpt_scratch.hpp"       // gpt_scratch
 #include "mpt/nn/loops.hpp"             // loops: the operations
-#include "mpt/train/checkpoint.hpp"     // save_checkpoint, load_checkpoint
+#include "mpt/train/checkpoint.hpp"     // save_checkpoint
 #include "mpt/train/clip.hpp"           // clip_factor
 #include "mpt/train/data.hpp"           // token_data, draw_batch, validation_batch
 #include "mpt/train/inspect.hpp"        // inspect, norm
 #include "mpt/train/loss_scale.hpp"     // check_loss
 #include "mpt/train/master_weights.hpp" // master_of, cast
+#include "mpt/train/saved_tensors.hpp"  // add_tensors, tensor_reads, scalar
 #include "mpt/train/update_pass.hpp"    // optimizer_state
 
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -86,20 +88,6 @@ struct training {
     }
     std::size_t rows() const { return std::size_t(o.batch); }
     std::size_t scratch_bytes() const { return mpt::gpt_scratch<T>(config, o.batch, o.context); }
-    /// The weights in fp32, on the host: the master's where they lie, if the host can; without a
-    /// master those in 16 bits, exactly, in `room`.
-    std::span<float> wide_weights(std::vector<float>& room) {
-        if constexpr (mpt::own_master<T>) {
-            return ops.on_host(weights.span(), room);
-        } else {
-            if (!o.stochastic_rounding) return ops.on_host(master_.span(), room);
-            std::vector<T> low(P);
-            ops.copy_to_host(low, weights.span());
-            room.resize(P);
-            mpt::cast(low.data(), room.data(), P);
-            return room;
-        }
-    }
     /// Elements from `begin` on become these: the master's, and the weights rounded to nearest.
     void set_weights(std::size_t begin, std::span<const float> wide) {
         if (master_.size() > 0)
@@ -175,7 +163,18 @@ struct state {
     long attempted = 0; // steps begun; the schedule counts those applied
 };
 
-/// The checkpoint's words: options by their names, "scaler.KEY", counts.
+/// Every buffer that a checkpoint keeps: each(file, what stands before a tensor's name, buffer).
+/// Weights that are their master's rounded copy are kept too: `sample` reads no more than them.
+template <class T, class Each>
+void saved_buffers(training<T>& run, Each each) {
+    each("weights", "", run.weights.span());
+    if (!mpt::own_master<T>) each("master", "", run.master_.span());
+    each("moments", "m.", run.m.span());
+    each("moments", "v.", run.v.span());
+}
+
+/// The rest of a checkpoint: options by their names, "scaler.KEY", counts. Random numbers and the
+/// place in the data need no words of their own: they are computed from seed and attempted_steps.
 template <class T>
 void save(training<T>& run, const state& now, const std::string& dir) {
     std::map<std::string, std::string> words = lasting(run.o);
@@ -183,24 +182,44 @@ void save(training<T>& run, const state& now, const std::string& dir) {
     words["vocabulary"] = std::to_string(run.data.vocabulary);
     words["attempted_steps"] = std::to_string(now.attempted);
     words["applied_steps"] = std::to_string(now.rule.applied());
-    std::vector<float> room[3];
-    mpt::save_checkpoint(dir, mpt::named_tensors(run.model.map.tensors),
-                         {run.wide_weights(room[0]), run.ops.on_host(run.m.span(), room[1]),
-                          run.ops.on_host(run.v.span(), room[2])},
-                         words);
+    const auto tensors = mpt::named_tensors(run.model.map.tensors);
+    std::vector<mpt::checkpoint_file> files;
+    std::vector<std::shared_ptr<void>> rooms; // the copies on the host, until all is written
+    saved_buffers(run, [&]<class U>(const char* file, const char* prefix, mpt::device_span<U> x) {
+        if (x.size() == 0) return;
+        const auto room = std::make_shared<std::vector<U>>();
+        rooms.push_back(room);
+        if (files.empty() || files.back().name != file) files.push_back({file, {}});
+        mpt::add_tensors(files.back().tensors, tensors, prefix,
+                         std::span<const U>(run.ops.on_host(x, *room)));
+    });
+    mpt::save_checkpoint(checkpoints_of(dir), std::uint64_t(now.attempted), std::move(files),
+                         std::move(words));
 }
 
+/// From the checkpoint in `folder`, whose files were found whole. Nothing changes unless all fits.
 template <class T>
-void load(training<T>& run, state& now, const std::string& dir) {
-    std::vector<float> room[3];
-    const mpt::run_state<float> host{run.wide_weights(room[0]),
-                                     run.ops.on_host(run.m.span(), room[1]),
-                                     run.ops.on_host(run.v.span(), room[2])};
-    const auto words =
-        mpt::load_checkpoint(dir, mpt::named_tensors(run.model.map.tensors), host, lasting(run.o));
-    run.set_weights(0, host.master);
-    run.ops.copy_to_device(run.m.span(), host.m);
-    run.ops.copy_to_device(run.v.span(), host.v);
+void load(training<T>& run, state& now, const std::string& folder) {
+    const mpt::checkpoint saved{folder, mpt::read_manifest(folder)};
+    const std::map<std::string, std::string>& words = saved.list.state;
+    const std::string advice = mpt::advice(words, lasting(run.o));
+    const auto tensors = mpt::named_tensors(run.model.map.tensors);
+    std::vector<std::function<void()>> to_device;
+    std::map<std::string, std::unique_ptr<mpt::safetensors::reader>> readers;
+    std::map<std::string, mpt::tensor_reads> reads;
+    saved_buffers(run, [&]<class U>(const char* file, const char* prefix, mpt::device_span<U> x) {
+        if (x.size() == 0) return;
+        auto& reader = readers[file];
+        if (!reader)
+            reader = std::make_unique<mpt::safetensors::reader>(saved.path(file), "checkpoint");
+        const auto room = std::make_shared<std::vector<U>>();
+        const std::span<U> host = run.ops.on_host(x, *room);
+        reads.try_emplace(file, *reader, advice).first->second.want(tensors, prefix, host);
+        to_device.push_back([&run, x, room, host] { run.ops.copy_to_device(x, host); });
+    });
+    for (const auto& [file, r] : reads) r.nothing_else();
+    for (const auto& [file, r] : reads) r.read();
+    for (const auto& copy : to_device) copy();
     std::map<std::string, std::string> scaler;
     for (const auto& [key, value] : words)
         if (key.rfind("scaler.", 0) == 0) scaler[key.substr(7)] = value;
@@ -234,7 +253,7 @@ int train(const options& given) {
 
     const auto rate = learning_rate(o);
     if (o.resume) {
-        load(run, now, o.out);
+        load(run, now, o.from);
     } else {
         begin(run);
         if (o.out.empty())
@@ -243,6 +262,7 @@ int train(const options& given) {
             claim(o.out);
     }
     const auto owned = run.owned();
+    long saved = o.resume ? now.attempted : -1; // the newest checkpoint's step
 
     const long last = o.stop_after ? o.stop_after : o.steps;
     mpt::check(now.attempted < last || now.attempted == o.steps, "--stop-after ", o.stop_after,
@@ -250,6 +270,8 @@ int train(const options& given) {
     report told(o, data, run.config, run.P, sizeof(T), now.rule.moments(), run.scratch_bytes(),
                 now.attempted);
     told.start();
+    if (o.resume)
+        std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);
     save_on_interrupt();
 
     const long validate_every = o.validate_every ? o.validate_every : std::max(1L, o.steps / 10);
@@ -304,9 +326,12 @@ int train(const options& given) {
         mpt::trace_counter(trace.get(), "device bytes", double(run.mem.books.total()));
         if (now.attempted % validate_every == 0 || now.attempted == o.steps)
             told.validation(now.attempted, run.validation_loss(), bar);
-        if (now.attempted % save_every == 0 && now.attempted != last) save(run, now, o.out);
+        if (now.attempted % save_every == 0) {
+            save(run, now, o.out);
+            saved = now.attempted;
+        }
     }
-    save(run, now, o.out);
+    if (now.attempted != saved) save(run, now, o.out);
     bar.finish();
     told.finish(run.mem.books, now.attempted, now.scale.now().skipped);
     if (now.attempted < o.steps) {
@@ -323,7 +348,8 @@ int train(const options& given) {
 
 template <class T>
 int sample(const options& o) {
-    const int vocabulary = mpt::scalar<int>(mpt::checkpoint_scalars(o.out), "vocabulary");
+    const mpt::checkpoint saved{o.from, mpt::read_manifest(o.from)};
+    const int vocabulary = mpt::scalar<int>(saved.list.state, "vocabulary");
     mpt::thread_pool pool(o.threads);
     mpt::memory mem;
     const mpt::gpt_config config = model_config(o, vocabulary);
@@ -331,12 +357,13 @@ int sample(const options& o) {
                    o.precision == "tf32");
     mpt::gpt<T, mpt::loops> model(config, ops);
     mpt::one_rank<T> strategy(ops, model.map);
-    std::vector<float> master(model.map.size());
-    mpt::load_checkpoint(o.out, mpt::named_tensors(model.map.tensors), {master, {}, {}},
-                         lasting(o));
-    mpt::buffer<T> weights(mem, mpt::kind::weights, master.size(), "weights");
-    std::vector<T> low(master.size());
-    mpt::cast(master.data(), low.data(), low.size());
+    std::vector<T> low(model.map.size());
+    const mpt::safetensors::reader file(saved.path("weights"), "checkpoint");
+    mpt::tensor_reads reads(file, mpt::advice(saved.list.state, lasting(o)));
+    reads.want(mpt::named_tensors(model.map.tensors), "", std::span(low));
+    reads.nothing_else();
+    reads.read();
+    mpt::buffer<T> weights(mem, mpt::kind::weights, low.size(), "weights");
     ops.copy_to_device(weights.span(), std::span<const T>(low));
     write_sample(model, mem, strategy, mpt::device_span<const T>(weights.span()), o);
     return 0;

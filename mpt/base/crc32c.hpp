@@ -2,10 +2,10 @@
 /// @file crc32c.hpp
 /// A check sum that sees every changed byte.                               tier 0, needs: std only
 ///
-/// Idea     The bytes are the coefficients, 0 or 1, of one long polynomial; the sum is its remainder
-///          after division by P. A damage e goes unseen only if P divides e. P has degree 32 and ends
-///          in 1, so it divides no e whose changed bits lie within 32 in a row: every changed byte
-///          is seen, whatever else the file holds. Wider damage is missed once in 2^32.
+/// Idea     The bits are the coefficients of one long polynomial; the sum is its remainder after
+///          division by P. A damage e goes unseen only if P divides e. P has degree 32 and ends in
+///          1, so it divides no e whose changed bits lie within 32 in a row: every changed byte is
+///          seen, whatever else the file holds. Wider damage is missed once in 2^32.
 /// Formula  P = x^32 + x^28 + x^27 + x^26 + x^25 + x^23 + x^22 + x^20 + x^19 + x^18 + x^14 + x^13
 ///              + x^11 + x^10 + x^9 + x^8 + x^6 + 1, bits reversed: 0x82F63B78
 /// Costs    compute: a table look-up a byte.  memory: 8 tables of 1 KiB

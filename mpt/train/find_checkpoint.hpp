@@ -97,7 +97,7 @@ inline std::string newest_whole(const std::string& dir) {
     return "no checkpoint in " + dir + " is whole";
 }
 
-/// Throws unless `latest`, where it is, names a checkpoint that is there and still the one it meant.
+/// Throws unless `latest`, where there is one, names a checkpoint that is there and unchanged.
 inline void check_latest(const std::string& dir) {
     std::error_code none;
     if (!std::filesystem::exists(dir + "/latest", none)) return; // a crash came before the first

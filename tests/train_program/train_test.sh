@@ -25,11 +25,14 @@ same() { cmp "$1" "$2" >&2 || fail "$1 and $2 differ"; ok; }
 differ() { cmp -s "$1" "$2" && fail "$1 and $2 are the same"; ok; }
 # rows FILE: metrics without what the clock says.
 rows() { sed 's/,"tokens_per_s":[^}]*//' "$1"; }
-# tensors DIR: the checkpoint without its header, which names the options.
-tensors() {
-    header=$(od -An -tu8 -N8 "$1/checkpoint.safetensors" | tr -d ' ')
-    tail -c +$((header + 9)) "$1/checkpoint.safetensors"
-}
+# saved RUN: the folder of its newest checkpoint, which `latest` names.
+saved() { echo "$1/checkpoints/$(sed 's/ .*//' "$1/checkpoints/latest")"; }
+# files_of RUN: its newest checkpoint in one stream; files_of RUN tensors: without the options.
+files_of() { for f in "$(saved "$1")"/*.safetensors; do cat "$f"; done
+             [ "${2:-}" = tensors ] || cat "$(saved "$1")/manifest.json"; }
+# same_run A B: their newest checkpoints hold the same bytes, and so the same state.
+same_run() { files_of "$1" >a.all; files_of "$2" >b.all; same a.all b.all; }
+differ_run() { files_of "$1" tensors >a.all; files_of "$2" tensors >b.all; differ a.all b.all; }
 tiny() { "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --batch 4 \
              --steps 12 --sample-tokens 20 "$@"; }
 
@@ -148,7 +151,8 @@ resume)
             >>parts/metrics.jsonl # a row after the checkpoint: it is dropped
         printf '{"step":7,"lo' >>parts/metrics.jsonl # and one that was cut
         "$train" --resume --out parts --data "$corpus" --threads 1 >out2.txt 2>err.txt || fail "$(cat err.txt)"
-        same whole/checkpoint.safetensors parts/checkpoint.safetensors
+        grep -q '^resumed     parts/checkpoints/step-00000005, after step 5$' err.txt || fail "$(cat err.txt)"; ok
+        same_run whole parts
         rows whole/metrics.jsonl >whole.rows; rows parts/metrics.jsonl >parts.rows
         same whole.rows parts.rows
         same whole/validation.jsonl parts/validation.jsonl
@@ -157,7 +161,7 @@ resume)
         grep -q 'total .* equal$' out2.txt || fail "$how: ledger and formula differ: $(cat out2.txt)"; ok
     done
     # sabotage: another seed, one step fewer, are other bytes
-    tiny --precision fp16 --out other --seed 2 >out.txt 2>err.txt; differ whole/checkpoint.safetensors other/checkpoint.safetensors
+    tiny --precision fp16 --out other --seed 2 >out.txt 2>err.txt; differ_run whole other
     refused 2 '--resume: the run in whole has --channels 32, given is 64' "$train" --resume --out whole --channels 64
     refused 2 '--resume: the run in whole has --optimizer adamw, given is lamb' "$train" --resume --out whole --optimizer lamb
     refused 2 '--resume: the run in whole has --stochastic-rounding false, given is true' "$train" --resume --out whole --stochastic-rounding
@@ -165,20 +169,24 @@ resume)
     for how in "--seed 1" "--seed 2"; do
         tiny --precision bf16 --stochastic-rounding $how --out "rounded$how" >out.txt 2>err.txt || fail "$(cat err.txt)"
     done
-    differ "rounded--seed 1/checkpoint.safetensors" "rounded--seed 2/checkpoint.safetensors"
+    differ_run "rounded--seed 1" "rounded--seed 2"
     tiny --precision bf16 --optimizer adam --out adam >out.txt 2>err.txt; tiny --precision bf16 --out adamw >out.txt 2>err.txt
-    differ adam/checkpoint.safetensors adamw/checkpoint.safetensors
+    differ_run adam adamw
     refused 2 '--resume: the run in whole has --steps 12, given is 24' "$train" --resume --out whole --steps 24
     # a scale that was saved by the other scaler, or by another version, is refused by name
     refused 2 '--resume: the run in whole has --scaler deepspeed, given is grad' "$train" --resume --out whole --scaler grad
-    mkdir later && sed 's/"scaler.version":"1"/"scaler.version":"2"/' whole/checkpoint.safetensors >later/checkpoint.safetensors
+    cp -R whole later && "$bin/edit_manifest" "$(saved later)" scaler.version 2 || fail 'edit_manifest'
     refused 1 'the saved state has version 2, wanted 1' "$train" --resume --out later --data "$corpus" --stop-after 0
-    before=$(cksum <whole/checkpoint.safetensors)
+    before=$(find whole/checkpoints -type f -exec cksum {} + | sort)
     refused 1 'is occupied' tiny --out whole
-    [ "$(cksum <whole/checkpoint.safetensors)" = "$before" ] || fail 'the checkpoint was changed'; ok
-    head -c 1000 whole/checkpoint.safetensors >cut && mkdir broken && cp cut broken/checkpoint.safetensors
-    refused 2 'broken/checkpoint.safetensors' "$train" --resume --out broken
-    same cut broken/checkpoint.safetensors
+    refused 2 "--from step-00000005: wanted the name" "$train" --out whole --from step-00000005
+    [ "$(find whole/checkpoints -type f -exec cksum {} + | sort)" = "$before" ] || fail 'a checkpoint was changed'; ok
+    # the middle of the run and the end give the same end; and an older checkpoint goes on, too
+    tiny --precision fp16 --dropout 0.1 --save-every 4 --stop-after 8 --out middle >out.txt 2>err.txt || fail "$(cat err.txt)"
+    "$train" --resume --out middle --from step-00000004 --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+    tiny --precision fp16 --dropout 0.1 --save-every 4 --out straight >out.txt 2>err.txt || fail "$(cat err.txt)"
+    same_run middle straight
+    [ "$(ls middle/checkpoints | wc -l)" = 3 ] || fail "wanted two checkpoints and latest: $(ls middle/checkpoints)"; ok
     ;;
 activations)
     # Activation checkpointing changes no bit, may be changed on resume, and stays within its formula.
@@ -193,17 +201,89 @@ activations)
         less=$(sed -n 's/^  activations *\([0-9]*\) .*/\1/p' out.txt)
         [ "$less" -lt "$plain" ] || fail "$plan: $less bytes of activations, $plain without"; ok
         rows whole/metrics.jsonl >whole.rows; rows parts/metrics.jsonl >parts.rows; same whole.rows parts.rows
-        tensors whole >whole.raw; tensors parts >parts.raw; same whole.raw parts.raw
-        grep -q "\"checkpoint-activations\":\"$plan\"" parts/checkpoint.safetensors || fail "$plan is not saved"; ok
+        files_of whole tensors >whole.raw; files_of parts tensors >parts.raw; same whole.raw parts.raw
+        grep -q "\"checkpoint-activations\":\"$plan\"" "$(saved parts)/manifest.json" || fail "$plan is not saved"; ok
     done
     rm -rf parts
     tiny $deep --checkpoint-activations every:2 --out parts --stop-after 7 >out.txt 2>err.txt || fail "$(cat err.txt)"
     "$train" --resume --out parts --checkpoint-activations every:5 --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
-    tensors parts >parts.raw; same whole.raw parts.raw
+    files_of parts tensors >parts.raw; same whole.raw parts.raw
     refused 2 '--checkpoint-activations: checkpointing every:6: the model has 5 blocks' \
         "$train" --resume --out parts --checkpoint-activations every:6
     tiny $deep --dropout 0.2 --out other >out.txt 2>err.txt || fail "$(cat err.txt)"
-    tensors other >other.raw; differ whole.raw other.raw # sabotage
+    files_of other tensors >other.raw; differ whole.raw other.raw # sabotage
+    ;;
+damage)
+    # What cannot be loaded is named, with found and expected, and the newest that is whole.
+    tiny --save-every 4 --out good >out.txt 2>err.txt || fail "$(cat err.txt)"
+    at=bad/checkpoints/step-00000012
+    bad() { rm -rf bad; cp -R good bad; }
+    whole='; the newest checkpoint that is whole is bad/checkpoints/step-00000008; --from step-00000008 goes on from it'
+    size=$(wc -c <good/checkpoints/step-00000012/master.safetensors)
+    bad; head -c 1000 "$at/master.safetensors" >cut; mv cut "$at/master.safetensors"
+    refused 2 "$at/master.safetensors: has 1000 bytes, its manifest says $size; it was cut short or exchanged$whole" "$train" --resume --out bad
+    refused 1 "$whole" "$sample" bad
+    "$sample" bad/checkpoints/step-00000008 --tokens 3 >out.txt 2>err.txt || fail "$(cat err.txt)"; ok
+    bad; rm "$at/weights.safetensors"; refused 2 "$at/weights.safetensors: cannot be opened (No such file" "$train" --resume --out bad
+    grep -qF -- "$whole" err.txt || fail "$(cat err.txt)"; ok
+    bad; printf x | dd of="$at/moments.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
+    refused 2 "$at/moments.safetensors: its CRC-32C is" "$train" --resume --out bad
+    grep -qF -- "its bytes were changed$whole" err.txt || fail "$(cat err.txt)"; ok
+    bad; sed -i 's/"version":1/"version":2/' "$at/manifest.json"
+    refused 2 "$at/manifest.json: ends in" "$train" --resume --out bad
+    bad; rm -r "$at"; refused 2 'latest: names "step-00000012", which is not in this folder' "$train" --resume --out bad
+    bad; rm -r bad/checkpoints/*; refused 2 'bad/checkpoints: none is there' "$train" --resume --out bad
+    mkdir old; : >old/checkpoint.safetensors
+    refused 2 'old/checkpoint.safetensors: is one file, of a version before' "$train" --resume --out old
+    refused 1 'old/checkpoint.safetensors: is one file, of a version before' "$sample" old
+    # of another model: the manifest is right, the tensors are not of its sizes
+    bad; "$bin/edit_manifest" $at channels 64
+    refused 1 "$at/weights.safetensors: h.0.attn.c_attn.bias has shape (96), this run wants (192)" "$train" --resume --out bad --data "$corpus"
+    bad; "$bin/edit_manifest" $at layers 3
+    refused 1 "$at/weights.safetensors: has no h.2.ln_1.weight, this run wants it with shape (32)" "$sample" bad
+    # a full disk: a limit on the size of files stands for it
+    bad; rm -r bad/checkpoints/step-00000012 bad/checkpoints/latest
+    (trap '' XFSZ; ulimit -f 300; "$train" --resume --out bad --data "$corpus" >out.txt 2>err.txt); status=$?
+    [ "$status" = 1 ] || fail "status $status with a full disk: $(cat err.txt)"; ok
+    grep -q 'checkpoint bad/checkpoints/step-00000012.tmp/.*: cannot be written past byte' err.txt || fail "$(cat err.txt)"; ok
+    grep -q 'the newest checkpoint that is whole is bad/checkpoints/step-00000008$' err.txt || fail "$(cat err.txt)"; ok
+    [ "$(ls bad/checkpoints)" = step-00000008 ] || fail "left behind: $(ls bad/checkpoints)"; ok
+    "$train" --resume --out bad --data "$corpus" >out.txt 2>err.txt || fail "with room again: $(cat err.txt)"
+    same_run good bad
+    ;;
+kill|kill_soak)
+    # Lives of random length, each ended by kill -9 and each resumed from what the one before left.
+    # At the end the run must be the one that nobody killed, bit for bit.
+    moments=50; [ "$case_name" = kill_soak ] && moments=1000
+    small() { "$train" --data "$corpus" --layers 1 --channels 16 --heads 2 --context 16 --batch 2 --micro-batches 2         --dropout 0.1 --scale-start 1e9 --scale-interval 5 --steps 60 --save-every 1 --validate-every 60 --sample-tokens 0         --threads 1 "$@"; }
+    small --out whole >out.txt 2>err.txt || fail "$(cat err.txt)"
+    began=$(date +%s%N); small --out once --stop-after 1 >out.txt 2>err.txt; life=$(($(date +%s%N) - began))
+    killed=0 finished=0 round=0 last=0 saving=0
+    while [ $killed -lt $moments ]; do
+        if [ ! -d run ]; then
+            round=$((round + 1)); last=0
+            small --out run --stop-after 1 >out.txt 2>err.txt || fail "$(cat err.txt)"
+        fi
+        # from nothing to twice what starting and one step take: most moments fall into a save
+        pause=$(awk -v seed=$((round * 100000 + killed)) -v life="$life"             'BEGIN { srand(seed); printf "%.4f", rand() * 2 * life / 1e9 }')
+        "$train" --resume --out run --data "$corpus" --threads 1 >out.txt 2>err.txt & pid=$!
+        sleep "$pause"; kill -9 $pid 2>/dev/null; wait $pid 2>/dev/null; status=$?
+        case $status in
+            137) killed=$((killed + 1))
+                 for f in run/checkpoints/*.tmp; do [ -e "$f" ] && saving=$((saving + 1)) && break; done ;;
+            0) finished=$((finished + 1)); same_run whole run; rm -rf run; continue ;;
+            *) fail "after $killed kills: status $status: $(cat err.txt)" ;;
+        esac
+        for f in run/checkpoints/step-????????; do step=${f##*-}; done # the last is the newest
+        step=$(expr "$step" : '0*\([0-9]*\)')
+        [ "${step:-0}" -ge $last ] || fail "step $step after step $last"
+        last=$step
+    done
+    "$train" --resume --out run --data "$corpus" --threads 1 >out.txt 2>err.txt || fail "$(cat err.txt)"
+    same_run whole run
+    rows whole/metrics.jsonl >a; rows run/metrics.jsonl >b; same a b
+    [ $saving -gt 0 ] || fail 'no kill fell into a save'; ok
+    echo "$killed kills, $saving while a checkpoint was written, always resumed; $((finished + 1)) runs of 60 steps ended with the bits of the one left alone"
     ;;
 metrics)
     tiny --precision fp16 >out.txt 2>err.txt || fail "$(cat err.txt)"
