@@ -238,7 +238,7 @@ damage)
     refused 1 'old/checkpoint.safetensors: is one file, of a version before' "$sample" old
     # of another model: the manifest is right, the tensors are not of its sizes
     bad; "$bin/edit_manifest" $at channels 64
-    refused 1 "$at/weights.safetensors: h.0.attn.c_attn.bias has shape (96), this run wants (192)" "$train" --resume --out bad --data "$corpus"
+    refused 1 "$at/weights.safetensors: wte.weight has shape (256,32), this run wants (256,64)" "$train" --resume --out bad --data "$corpus"
     bad; "$bin/edit_manifest" $at layers 3
     refused 1 "$at/weights.safetensors: has no h.2.ln_1.weight, this run wants it with shape (32)" "$sample" bad
     # a full disk: a limit on the size of files stands for it
