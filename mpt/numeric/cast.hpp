@@ -24,8 +24,8 @@
 
 namespace mpt {
 
-/// One element. Between any two formats, except from double to 16 bits or tf32: by way of fp32
-/// that would be two roundings.
+/// One element. Between any two formats, except from double to one narrower than fp32: by way of
+/// fp32 that would be two roundings.
 template <class D, class S>
 constexpr D convert(S x) {
     static_assert(!std::is_same_v<S, double> || std::is_same_v<D, wide_t<D>>,

@@ -83,7 +83,8 @@ struct format<e3m2> : narrow_format<e3m2> {
 };
 
 /// x rounded to one of its two neighbours by chance: up, away from 0, with the probability
-/// (|x| - below) / (above - below), so that the mean is x. random: 16 uniform bits. x is not a NaN.
+/// (|x| - below) / (above - below), so that the mean is x. random: 16 uniform bits, of which the
+/// small ones round up; in stochastic.hpp, which has all formats, the large ones. x is not a NaN.
 MPT_HOST_DEVICE constexpr e2m1 stochastic_e2m1(float x, std::uint16_t random) {
     const float magnitude = float_of(bits_of(x) & fp32_magnitude);
     const float y = magnitude < e2m1::max ? magnitude : e2m1::max;

@@ -44,7 +44,7 @@ void pack(const T* codes, std::uint8_t* bytes, std::size_t n) {
 template <class T>
 void unpack(const std::uint8_t* bytes, T* codes, std::size_t n) {
     static_assert(code_bits<T> <= 8);
-    constexpr std::uint32_t one = (1u << code_bits<T>)-1u; // the bits of one code
+    constexpr std::uint32_t one = 0xFFu >> (8 - code_bits<T>); // the bits of one code
     std::uint32_t row = 0;
     int held = 0;
     for (std::size_t i = 0; i < n; ++i) {

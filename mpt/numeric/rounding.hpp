@@ -31,7 +31,7 @@ MPT_HOST_DEVICE constexpr float float_of(std::uint32_t bits) {
 inline constexpr std::uint32_t fp32_magnitude = 0x7FFFFFFF; // all but the sign
 inline constexpr std::uint32_t fp32_mantissa = 0x007FFFFF;
 inline constexpr std::uint32_t fp32_infinity = 0x7F800000; // NaN: a magnitude above it
-inline constexpr std::uint32_t fp32_quiet = 0x00400000;    // top mantissa bit: a NaN that traps not
+inline constexpr std::uint32_t fp32_quiet = 0x00400000;    // top mantissa bit: a quiet NaN, no trap
 
 /// Where the bits of a format lie: s, then exponent_bits, then mantissa_bits, in the low bits of
 /// an integer (a code). exponent_bits <= 8, 1 <= mantissa_bits < 23.

@@ -26,7 +26,7 @@
 namespace mpt {
 
 /// The fp32 magnitude `a` (bits; finite) in steps of T, with 32 bits behind the point. Only floats
-/// below 2^-8 of the smallest step have bits behind those; they are cut off.
+/// below 2^-9 of the smallest step have bits behind those; they are cut off.
 template <class T>
 MPT_HOST_DEVICE constexpr std::uint64_t in_steps(std::uint32_t a) {
     using to = bit_layout<format<T>::exponent_bits, format<T>::mantissa_bits>;

@@ -77,13 +77,13 @@ MPT_HOST_DEVICE constexpr wide_t<T> widen(T x) {
     return static_cast<wide_t<T>>(x);
 }
 
-/// One rounding, to nearest and ties to even.
+/// One rounding, to nearest and ties to even; an overflow is as the constructor of T has it.
 template <class T>
 MPT_HOST_DEVICE constexpr T narrow(wide_t<T> x) {
     return static_cast<T>(x);
 }
 
-/// "fp32", "fp16", "bf16", "tf32" or "fp64".
+/// "fp32", "bf16", "e4m3": as format_table.hpp has them; of double "fp64".
 template <class T>
 constexpr const char* name() {
     return format<T>::name;

@@ -25,7 +25,7 @@
 namespace mpt {
 
 /// x rounded up in magnitude for a part `fraction` of all r. NaN and infinity as T's constructor
-/// has them; what rounds past the largest number becomes what the constructor makes of thrandom.
+/// has them; what rounds past the largest number becomes what the constructor makes of an overflow.
 template <class T>
 MPT_HOST_DEVICE constexpr T stochastic(float x, std::uint32_t r) {
     return round_adding<T>(x, r, overflowed<T>());

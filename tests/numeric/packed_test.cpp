@@ -19,7 +19,7 @@ template <class T>
 static std::vector<T> codes(std::size_t n) {
     std::vector<T> all(n);
     for (std::size_t i = 0; i < n; ++i)
-        all[i].bits = std::uint8_t((i * 37 + 11 * (i / 5) + 5) & ((1u << code_bits<T>)-1));
+        all[i].bits = std::uint8_t((i * 37 + 11 * (i / 5) + 5) & (0xFFu >> (8 - code_bits<T>)));
     return all;
 }
 

@@ -108,6 +108,12 @@ TEST_CASE("overflow: toward zero stays finite, ties away does as the constructor
     CHECK(half_away<e5m2>(61440.0f).bits == 0x7B);
 }
 
+TEST_CASE("32 bits behind the point hold every float from 2^-9 of the smallest step on") {
+    // e4m3's step is 2^-9; the largest mantissa, all ones, at 2^-9 of it and one power below
+    CHECK(in_steps<e4m3>(bits_of(0x1.FFFFFEp-18f)) == 0xFFFFFF);
+    CHECK(in_steps<e4m3>(bits_of(0x1.FFFFFEp-19f)) == 0x7FFFFF); // half of it, less its last bit
+}
+
 TEST_CASE("NaN and infinity pass through") {
     for (std::uint32_t b : {0x7F800000u, 0xFF800000u, 0x7F800001u, 0xFFFFFFFFu, 0x7FFF8C22u}) {
         CHECK(toward_zero<bf16>(float_of(b)).bits == bf16(float_of(b)).bits);
