@@ -40,8 +40,8 @@ MPT_HOST_DEVICE constexpr std::int8_t quantize_int8(float x, float amax) {
 
 /// The nearest fp32 to q amax / 127; of q = 127 amax itself.
 MPT_HOST_DEVICE constexpr float dequantize_int8(std::int8_t q, float amax) {
-    return float(double(q) * double(amax) /
-                 127.0); // exact product; see above for the two roundings
+    const double product = double(q) * double(amax); // exact
+    return float(product / 127.0);                   // two roundings that act as one: see above
 }
 
 /// How n elements are cut up: blocks of `block`, the last one perhaps shorter. block = n: one amax
@@ -49,7 +49,7 @@ MPT_HOST_DEVICE constexpr float dequantize_int8(std::int8_t q, float amax) {
 struct int8_blocks {
     std::size_t n, block;
 
-    constexpr std::size_t count() const { return n / block + (n % block != 0); }
+    constexpr std::size_t count() const { return n == 0 ? 0 : n / block + (n % block != 0); }
     constexpr std::size_t begin(std::size_t b) const { return b * block; }
     constexpr std::size_t end(std::size_t b) const {
         return n - begin(b) < block ? n : begin(b) + block;
@@ -59,7 +59,7 @@ struct int8_blocks {
     /// Throws unless there is room for `amaxes` magnitudes, no more and no fewer.
     void check_room(std::size_t amaxes) const {
         check(block > 0 || n == 0, "int8: blocks of 0 elements; give 1 or more, or all ", n);
-        const std::size_t wanted = n == 0 ? 0 : count();
+        const std::size_t wanted = count();
         check(amaxes == wanted, "int8: room for ", amaxes, " magnitudes; ", n,
               " elements in blocks of ", block, " have ", wanted);
     }

@@ -203,6 +203,8 @@ TEST_CASE("blocks of every size: their own amax, there and back") {
     }
     quantize_int8(nullptr, nullptr, nullptr, 0, {0, 64}); // empty
     quantize_int8(nullptr, nullptr, nullptr, 0, {0, 0});
+    CHECK(int8_blocks{0, 0}.count() == 0);
+    CHECK(int8_blocks{0, 64}.bytes() == 0);
 }
 
 TEST_CASE("an outlier costs its block its digits, not the others") {
