@@ -3,8 +3,8 @@
 /// What every loss scale has: a value, an account, a saved state.     tier 5, needs: base/error.hpp
 ///
 /// Idea     Two state machines are in use, GradScaler's (loss_scale.hpp) and DeepSpeed's
-///          (hysteresis_scale.hpp). They differ in when S moves. What S is for, who counts skipped
-///          steps, why a change happened and how a state is saved they share, and it stands here.
+///          (hysteresis_scale.hpp). They differ in when S moves; they share, and here stands, what
+///          S is for, the count of skipped steps, why a change happened and how a state is saved.
 /// Formula  seed = S / tokens of the whole window;  inverse = float(1 / double(S))
 /// Breaks   a state read by another machine or version: the same words may mean other things, so
 ///          each state names both, and a reader refuses what it does not know
@@ -54,9 +54,13 @@ struct any_scale {
     /// What backward starts from: d(loss)/d(loss), scaled, with the mean over the tokens of the
     /// whole window (all micro-batches, all ranks) folded in. Throws for a window without a target.
     float seed(long tokens) const {
+        check_tokens(tokens);
+        return float(double(value) / double(tokens));
+    }
+
+    static void check_tokens(long tokens) {
         check(tokens > 0, "loss scale: a window with ", tokens,
               " target tokens has no mean loss; leave it out, or give data with targets");
-        return float(double(value) / double(tokens));
     }
 
     /// What an overflow at the smallest scale means, for both machines.

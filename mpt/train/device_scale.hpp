@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: MIT
 /// @file device_scale.hpp
 /// The loss scale in device memory: no step waits for the host.            tier 5, needs:
-/// base/error.hpp base/memory.hpp nn/cpu.hpp nn/params.hpp numeric/scalar.hpp
-/// numeric/scale_rule.hpp train/inspect.hpp train/loss_scale.hpp
+/// base/error.hpp base/memory.hpp nn/cpu.hpp nn/params.hpp numeric/loss_scale_rule.hpp
+/// numeric/scalar.hpp train/inspect.hpp train/loss_scale.hpp
 ///
 /// Idea     A host that reads `finite` every step waits for the device every step. Instead the
 ///          operations write and read 24 bytes there: backward its seed, the check found_inf, the
 ///          optimizer found_inf and 1/S, and at the end one thread moves S by the same rule.
-/// Formula  S and tracker: update_scale of numeric/scale_rule.hpp, bit for bit loss_scale's
+/// Formula  S and tracker: update_scale of numeric/loss_scale_rule.hpp, bit for bit loss_scale's
 /// Costs    memory: 24 bytes of the device.  host: nothing until read(), say every 100 steps
 /// Breaks   a host that asks each step whether it was skipped has the wait back. An overflow at
 ///          the minimum cannot throw here: it is counted, and read() throws, some steps late
 /// Source   PyTorch keeps _scale, _growth_tracker and found_inf on the device for the same reason
 /// See      loss_scale.hpp (the same on the host), tests/train/device_scale_test.cpp
 #pragma once
-#include "mpt/base/error.hpp"         // check
-#include "mpt/base/memory.hpp"        // memory, buffer, device_span
-#include "mpt/nn/cpu.hpp"             // cpu
-#include "mpt/nn/params.hpp"          // pieces
-#include "mpt/numeric/scalar.hpp"     // wide_t, widen
-#include "mpt/numeric/scale_rule.hpp" // scale_state, update_scale, inverse_scale
-#include "mpt/train/inspect.hpp"      // inspect
-#include "mpt/train/loss_scale.hpp"   // loss_scale: where it comes from and goes to
+#include "mpt/base/error.hpp"              // check
+#include "mpt/base/memory.hpp"             // memory, buffer, device_span
+#include "mpt/nn/cpu.hpp"                  // cpu
+#include "mpt/nn/params.hpp"               // pieces
+#include "mpt/numeric/loss_scale_rule.hpp" // scale_state, update_scale, inverse_scale
+#include "mpt/numeric/scalar.hpp"          // wide_t, widen
+#include "mpt/train/inspect.hpp"           // inspect
+#include "mpt/train/loss_scale.hpp"        // loss_scale: where it comes from and goes to
 
 #include <cstddef>
 #include <span>
-#include <vector>
 
 namespace mpt {
 
@@ -37,9 +36,10 @@ void check_finite(const cpu& on, device_span<scale_state> state, const pieces<G>
     if (!inspect(on, grads).finite) state.data()->found_inf = 1;
 }
 
-/// seed = S / tokens: what backward starts from.
+/// seed = S / tokens of the whole window: what backward starts from. Throws where there are none.
 inline void scale_seed(const cpu&, device_span<float> seed, device_view<scale_state> state,
                        long tokens) {
+    any_scale::check_tokens(tokens);
     *seed.data() = float(double(state.data()->scale) / double(tokens));
 }
 
@@ -56,7 +56,7 @@ void unscale(const cpu& on, device_span<wide_t<G>> to, device_view<scale_state> 
 }
 
 /// Moves S and clears found_inf: the last operation of a step.
-inline void update_scale(const cpu&, device_span<scale_state> state, const scale_rule& rule) {
+inline void update_scale(const cpu&, device_span<scale_state> state, const loss_scale_rule& rule) {
     update_scale(*state.data(), rule);
 }
 
@@ -75,10 +75,11 @@ struct device_scale {
     }
 
     device_span<scale_state> state() { return memory_.span(); }
-    const scale_rule& rule() const { return host; }
+    const loss_scale_rule& rule() const { return host; }
 
     /// What loss_scale would be now, for the log and the checkpoint: the one wait for the device.
-    /// Throws where an overflow has met the minimum since the device scale began.
+    /// Skips in a row, which matter to a fixed scale only, are not counted there: 0. Throws where
+    /// an overflow has met the minimum since the device scale began.
     template <class Ops>
     loss_scale read(const Ops& ops) {
         scale_state now;
@@ -89,6 +90,7 @@ struct device_scale {
         s.value = now.scale;
         s.good = now.growth_tracker;
         s.skipped = host.skipped + now.skipped;
+        s.skipped_in_a_row = 0;
         return s;
     }
 

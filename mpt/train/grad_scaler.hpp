@@ -54,7 +54,8 @@ struct grad_scaler {
         if (!h.finite && found_.empty()) found_ = found;
     }
 
-    /// The same, dividing the gradients where they lie, for optimizers that know no factor.
+    /// The same, dividing the gradients where they lie, for optimizers that know no factor. Looks
+    /// at them itself, so it is for one rank: several agree first, and call unscale().
     template <class Optimizer, class G>
     health unscale_(const cpu& on, const Optimizer& optimizer, const pieces<G>& grads,
                     std::string_view found = {}) {

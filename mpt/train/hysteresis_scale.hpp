@@ -27,7 +27,7 @@ namespace mpt {
 
 /// The "fp16" part of a DeepSpeed configuration, its names and defaults.
 struct fp16_settings {
-    double loss_scale = 0; // 0: dynamic, which "no scale" it is not. Above 0: S for ever
+    double loss_scale = 0; // 0: dynamic, and not "no scale". Above 0: S, which then never moves
     int initial_scale_power = 16;
     int loss_scale_window = 1000;
     int hysteresis = 2;
@@ -143,6 +143,8 @@ struct hysteresis_scale : any_scale {
         read_saved(saved, "skip_patience", s.patience);
         read_saved(saved, "skipped_steps", s.skipped);
         read_saved(saved, "skipped_in_a_row", s.skipped_in_a_row);
+        check(hysteresis_left > 0 && hysteresis_left <= s.hysteresis, "loss scale: hysteresis ",
+              hysteresis_left, " of ", s.hysteresis, "; no run comes to such a state");
         s.spent = s.hysteresis - hysteresis_left;
         s.validate();
         *this = s;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file loss_scale.hpp
 /// Keep fp16 gradients out of underflow.                                   tier 5, needs:
-/// base/error.hpp numeric/scale_rule.hpp train/any_scale.hpp
+/// base/error.hpp numeric/loss_scale_rule.hpp train/any_scale.hpp
 ///
 /// Idea     Multiply the loss by S before backward, divide the gradients by S before the step.
 ///          S grows until something overflows; an overflow shrinks S and skips that step.
@@ -16,9 +16,9 @@
 /// See      hysteresis_scale.hpp (DeepSpeed's rules), grad_scaler.hpp (the order of the calls),
 ///          inspect.hpp (finite?), adamw.hpp (applies 1/S), tests/train/loss_scale_test.cpp
 #pragma once
-#include "mpt/base/error.hpp"         // check, join
-#include "mpt/numeric/scale_rule.hpp" // scale_rule: growth, backoff, interval, minimum
-#include "mpt/train/any_scale.hpp"  // any_scale: value, seed, skipped, last; shortest
+#include "mpt/base/error.hpp"              // check, join
+#include "mpt/numeric/loss_scale_rule.hpp" // loss_scale_rule: growth, backoff, interval, minimum
+#include "mpt/train/any_scale.hpp"         // any_scale: value, seed, skipped, last; shortest
 
 #include <cmath>
 #include <string>
@@ -26,7 +26,7 @@
 
 namespace mpt {
 
-struct loss_scale : any_scale, scale_rule {
+struct loss_scale : any_scale, loss_scale_rule {
     int good = 0; // finite steps since S last changed
 
     /// A scale that never moves; 1 for formats that need none.

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Compiled, not run: what is marked MPT_HOST_DEVICE can be called from a kernel, as C++17.
-#include "mpt/base/philox.hpp"            // philox, uniform01
-#include "mpt/numeric/fp4_fp6.hpp"        // e2m1
-#include "mpt/numeric/fp8.hpp"            // e4m3, e5m2
-#include "mpt/numeric/int8.hpp"           // quantize_int8, dequantize_int8
-#include "mpt/numeric/mx.hpp"             // mx_quantize, mx_dequantize
-#include "mpt/numeric/nvfp4.hpp"          // nvfp4_quantize, nvfp4_dequantize
-#include "mpt/numeric/rounding_modes.hpp" // toward_zero, half_away
-#include "mpt/numeric/scalar.hpp"         // widen, narrow, round_tf32
-#include "mpt/numeric/scale_rule.hpp"     // update_scale
-#include "mpt/numeric/stochastic.hpp"     // stochastic, stochastic_stream
+#include "mpt/base/philox.hpp"             // philox, uniform01
+#include "mpt/numeric/fp4_fp6.hpp"         // e2m1
+#include "mpt/numeric/fp8.hpp"             // e4m3, e5m2
+#include "mpt/numeric/int8.hpp"            // quantize_int8, dequantize_int8
+#include "mpt/numeric/loss_scale_rule.hpp" // update_scale
+#include "mpt/numeric/mx.hpp"              // mx_quantize, mx_dequantize
+#include "mpt/numeric/nvfp4.hpp"           // nvfp4_quantize, nvfp4_dequantize
+#include "mpt/numeric/rounding_modes.hpp"  // toward_zero, half_away
+#include "mpt/numeric/scalar.hpp"          // widen, narrow, round_tf32
+#include "mpt/numeric/stochastic.hpp"      // stochastic, stochastic_stream
 
 template <class T>
 __global__ void scale(const T* x, T* y, float* t, unsigned seed) {
@@ -42,7 +42,7 @@ __global__ void through_nvfp4(const float* x, float* y, mpt::nvfp4_tensor_scale 
 }
 
 // The last kernel of a step where the loss scale lives on the device: one thread.
-__global__ void move_scale(mpt::scale_state* s, mpt::scale_rule rule) {
+__global__ void move_scale(mpt::scale_state* s, mpt::loss_scale_rule rule) {
     mpt::update_scale(*s, rule);
 }
 

@@ -176,6 +176,8 @@ TEST_CASE("seed and unscaled gradients read the scale where it is") {
     for (std::size_t i = 0; i < 5; ++i)
         CHECK(wide.span().data()[i] == float(g[i]) * float(1 / 49152.0));
     CHECK(wide.span().data()[2] > 0); // in fp16 it would be gone
+    CHECK(says(refusal([&] { scale_seed(m.ops, seed.span(), s.state(), 0); }),
+               "a window with 0 target tokens has no mean loss"));
     const auto four = wide.span().first(4);
     CHECK(says(refusal([&] { unscale<fp16>(m.ops, four, s.state(), grads.span()); }),
                "5 gradients for a place of 4"));
@@ -212,10 +214,12 @@ TEST_CASE("what was read goes on as if it had stayed, on the device or on the ho
     loss_scale host;
     host.value = 4096;
     host.interval = 4;
+    host.skipped_in_a_row = 2;
     device_scale s(m.ops, m.mem, host);
     for (int i = 0; i < 3; ++i) update_scale(m.ops, s.state(), s.rule());
     loss_scale back;
     back.restore(s.read(m.ops).state()); // through a checkpoint
+    CHECK(back.skipped_in_a_row == 0);   // three steps were finite since
     device_scale again(m.ops, m.mem, back);
     update_scale(m.ops, again.state(), again.rule());
     CHECK(again.read(m.ops).value == 8192);

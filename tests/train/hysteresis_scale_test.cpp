@@ -315,6 +315,11 @@ TEST_CASE("a damaged state, or that of another machine or version, is refused by
             CHECK_MESSAGE(says(refusal([&] { s.restore(saved); }), "loss scale"), key, "=", bad);
         }
     }
+    for (const std::string left : {"-2147483648", "0", "3"}) { // of 2
+        auto saved = good;
+        saved["cur_hysteresis"] = left;
+        CHECK(says(refusal([&] { s.restore(saved); }), "hysteresis " + left + " of 2; no run"));
+    }
     CHECK(says(refusal([&] { s.restore(loss_scale{}.state()); }),
                "the saved state is that of a GradScaler, wanted a DynamicLossScaler's"));
     auto later = good;

@@ -225,6 +225,22 @@ TEST_CASE("the scale does not grow past fp32: from 2^126 it stays at 2^127") {
     CHECK(says(s.last.line(4), "scale stays 1.7014118e+38"));
 }
 
+TEST_CASE("an interval lowered below the tracker: S grows at the next finite step") {
+    loss_scale s = start(1024, 7);
+    for (int i = 0; i < 5; ++i) s.update(true);
+    grad_scaler other{1024, s.good};
+    s.interval = 3;
+    s.update(true);
+    other.update(false, 3); // asks for equality, which has passed
+    CHECK(s.value == 2048);
+    CHECK(s.good == 0);
+    CHECK(other.scale == 1024);
+    CHECK(other.tracker == 6);
+    s.good = INT_MAX; // as a saved state may have it
+    s.update(true);
+    CHECK(s.value == 4096);
+}
+
 TEST_CASE("saved and resumed at every step, the trace is the uninterrupted one") {
     CHECK(trace(start(1024, 3), [](loss_scale& s) {
               loss_scale fresh;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// @file scale_rule.hpp
+/// @file loss_scale_rule.hpp
 /// One update of a dynamic loss scale, for host code and for kernels.      tier 1, needs:
 /// base/qualifiers.hpp
 ///
@@ -8,7 +8,8 @@
 /// Formula  overflow: S = max(S * backoff, minimum), good = 0
 ///          finite:   ++good;  good == interval -> S *= growth where that is finite, good = 0
 /// Breaks   inverse by fp32 division, which some compilers shorten to an approximation; it is
-///          float(1 / double(S)), as PyTorch has it
+///          float(1 / double(S)), as PyTorch has it. good == interval asked as there: an interval
+///          that was lowered below `good` is never met again; here S grows at the next finite step
 /// Source   PyTorch, torch._amp_update_scale_ (its products are in fp64 as well)
 /// See      train/loss_scale.hpp, train/device_scale.hpp, tests/train/device_scale_test.cpp
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace mpt {
 
-struct scale_rule {
+struct loss_scale_rule {
     double growth = 2.0;  // what S is multiplied with after `interval` finite steps
     double backoff = 0.5; // ... and after an overflow
     int interval = 2000;  // finite steps in a row before S grows
@@ -31,8 +32,9 @@ enum class scale_event {
     stuck   // an overflow at the minimum: S stays, and is not the cause
 };
 
+/// Moves S and `good`, the finite steps since S last changed, by one step.
 MPT_HOST_DEVICE inline scale_event update_scale(float& scale, int& good, bool finite,
-                                                const scale_rule& rule) {
+                                                const loss_scale_rule& rule) {
     if (!finite) {
         good = 0;
         if (rule.minimum > 0 && scale <= rule.minimum) return scale_event::stuck;
@@ -40,7 +42,10 @@ MPT_HOST_DEVICE inline scale_event update_scale(float& scale, int& good, bool fi
         scale = smaller > rule.minimum ? smaller : rule.minimum;
         return scale_event::shrank;
     }
-    if (++good < rule.interval) return scale_event::none;
+    if (good < rule.interval - 1) {
+        ++good;
+        return scale_event::none;
+    }
     good = 0;
     const double larger = double(scale) * rule.growth;
     if (!(larger < 0x1.ffffffp127)) return scale_event::capped; // rounds to infinity from there on
@@ -61,7 +66,7 @@ struct scale_state {
 MPT_HOST_DEVICE inline float inverse_scale(float scale) { return float(1.0 / double(scale)); }
 
 /// Once a step, by one thread, after everybody has read found_inf.
-MPT_HOST_DEVICE inline void update_scale(scale_state& s, const scale_rule& rule) {
+MPT_HOST_DEVICE inline void update_scale(scale_state& s, const loss_scale_rule& rule) {
     const bool finite = s.found_inf == 0;
     const scale_event e = update_scale(s.scale, s.growth_tracker, finite, rule);
     s.skipped += finite ? 0 : 1;
