@@ -9,7 +9,7 @@
 /// Formula  g' = factor g + decay p;  m += (1-b1)(g' - m);  v += (1-b2)(g'^2 - v)
 ///          p -= lr/(1-b1^t) m / (sqrt(v)/sqrt(1-b2^t) + eps);  weights = round(p)
 /// Costs    those of adamw.hpp: 28 bytes of traffic, 8 of memory a parameter
-/// Breaks   settings of one with the other: the same decay is another strength, for every weight
+/// Breaks   AdamW's settings taken over: the same decay is another strength here, for every weight
 ///          its own
 /// Source   Kingma and Ba 2015, arXiv:1412.6980; Loshchilov and Hutter 2019, arXiv:1711.05101,
 ///          section 2 (why they differ); torch.optim.Adam

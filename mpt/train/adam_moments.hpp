@@ -11,7 +11,7 @@
 ///          direction = m / (1-b1^t) / (sqrt(v)/sqrt(1-b2^t) + eps)
 /// Costs    memory: 8 bytes a parameter = m and v in fp32
 /// Breaks   eps = 1e-8 in fp16 is 0, and 0/0 a NaN: all is fp32 here.  v = b2 v + (1-b2) g^2 with
-///          b2 in fp32: 1 - fp32(.999) is off by 1.3e-5, the form above by 3e-8.
+///          b2 in fp32: 1 - fp32(.999) is off by 1.3e-5, the form above by 5e-8.
 ///          |g| > 1.8e19: its square is infinite
 /// Source   Kingma and Ba 2015, Adam, arXiv:1412.6980, algorithm 1
 /// See      adamw.hpp, adam.hpp, lamb.hpp (who use it), tests/train/adamw_test.cpp

@@ -8,7 +8,8 @@
 /// Breaks   counting attempted steps: with steps skipped at the start (the loss scale comes down)
 ///          the first applied step would already miss a part of the warm-up
 /// Source   Loshchilov and Hutter 2017, SGDR, arXiv:1608.03983; nanoGPT, train.py, get_lr
-/// See      loss_scale.hpp (who skips), tests/train/schedule_test.cpp
+/// See      loss_scale.hpp (who skips), warmup.hpp (DeepSpeed's warm-up),
+///          tests/train/schedule_test.cpp
 #pragma once
 #include "mpt/base/error.hpp" // check
 

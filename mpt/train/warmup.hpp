@@ -42,7 +42,7 @@ struct warmup_lr {
               "; give a number above 0, such as 1e-3");
         check(min_lr >= 0 && min_lr <= max_lr, "warmup: from a rate of ", min_lr, " up to ", max_lr,
               "; give a smallest rate from 0 to the largest");
-        check(steps >= 2, "warmup: ", steps, " steps; give 2 or more, ln(1) divides by 0");
+        check(steps >= 2, "warmup: ", steps, " steps; give 2 or more, ln(1) = 0 would divide");
     }
 };
 

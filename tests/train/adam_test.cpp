@@ -57,6 +57,12 @@ TEST_CASE("sabotage: AdamW's decay after the step instead of before it is seen a
           1e-6);
 }
 
+TEST_CASE("1 - beta2 rounded once is right to 5e-8; 1 - fp32(beta2) is off by 1.3e-5") {
+    const auto numbers = numbers_of<float>(adam(), 1, 1e-3, 1);
+    CHECK(std::abs(double(numbers.keep2) / 0.001 - 1) < 5e-8);
+    CHECK(std::abs((1 - double(0.999f)) / 0.001 - 1) == doctest::Approx(1.3e-5).epsilon(0.02));
+}
+
 TEST_CASE("without decay the two are the same, bit for bit") {
     rig::learner<float, adam> l2(rig::tensors(), {});
     rig::learner<float, adamw> decoupled(rig::tensors(), {.weight_decay = 0});
