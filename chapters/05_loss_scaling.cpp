@@ -34,7 +34,7 @@ struct options {
     int threads = 0;
 };
 
-constexpr int B = 8, T = 64;        // 512 tokens a step; GPT-2 was trained with 524288 a step, so
+constexpr int B = 8, T = 64;         // 512 tokens a step; GPT-2 was trained with 524288 a step, so
 constexpr float unscaled = 0x1p-10f; // this scale gives the gradients that 1 gives there
 
 //! [train]
