@@ -179,6 +179,21 @@ TEST_CASE("sabotage: another window, hysteresis or refill leaves the trace") {
     CHECK(s.value == 131072);
 }
 
+TEST_CASE("a lone overflow leaves S, but spends the hysteresis until S grows") {
+    hysteresis_scale s = start(65536, 12, 2, false); // as the picture of chapter 5 has it
+    loss_scale other;
+    other.interval = 12;
+    std::vector<float> seen, seen_other; // after the steps with an overflow
+    for (int step = 0; step < 60; ++step) {
+        const bool overflow = step == 5 || (step >= 16 && step <= 18) || step == 48;
+        s.update(!overflow);
+        other.update(!overflow);
+        if (overflow) seen.push_back(s.value), seen_other.push_back(other.value);
+    }
+    CHECK(seen == std::vector<float>{65536, 32768, 16384, 8192, 32768});
+    CHECK(seen_other == std::vector<float>{32768, 16384, 8192, 4096, 8192});
+}
+
 TEST_CASE("a million random overflow sequences agree with a model that reads their history") {
     CHECK(agreeing(1000000) == 1000000);
 }
