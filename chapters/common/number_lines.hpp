@@ -89,11 +89,12 @@ private:
         }
     }
 
-    // Every number from 0 to 8, those that are powers of two longer.
+    // Every number from 0 to 8; longer those that are powers of two, from 1/4 on, and 0.
     void values(std::ostringstream& out, double top) const {
         const auto px = [](double v) { return across(v / 8); };
         text(out, left, top - 30, "Every number from 0 to 8", "font-size=\"16\"");
-        text(out, left, top - 10, "long: 0 and powers of two; on the right: how many there are",
+        text(out, left, top - 10,
+             "long: 0 and powers of two from 1/4 on; on the right: how many there are",
              "class=\"soft\" fill=\"#666\"");
         double y = top;
         for (const number_line& f : formats_) {
