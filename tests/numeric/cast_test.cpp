@@ -118,13 +118,22 @@ TEST_CASE("all 65,536 codes widen as arrays, and narrow back") {
 }
 
 template <class T>
-static std::size_t wrong_eights() { // all codes, 4 times, so that each stands at every place of 16
+static void as_they_are(std::vector<T>&) {}
+template <class T>
+static void one_wrong(std::vector<T>& codes) { // sabotage
+    codes[777].bits ^= 1;
+}
+
+// All codes, each four times or more, at different places of 16.
+template <class T>
+static std::size_t wrong_eights(void (*spoil)(std::vector<T>&) = as_they_are<T>) {
     std::vector<T> codes(1028), back(1028);
     std::vector<float> wide(1028);
     for (std::size_t i = 0; i < codes.size(); ++i) codes[i].bits = std::uint8_t(i * 5 / 4);
     std::size_t bad = 0;
     cast(codes.data(), wide.data(), wide.size());
     cast(wide.data(), back.data(), wide.size());
+    spoil(back);
     for (std::size_t i = 0; i < codes.size(); ++i) {
         bad += bits_of(wide[i]) != bits_of(float(codes[i]));
         bad += back[i].bits != T(float(codes[i])).bits;
@@ -135,13 +144,15 @@ static std::size_t wrong_eights() { // all codes, 4 times, so that each stands a
 TEST_CASE("all 256 codes widen as arrays, and narrow back") {
     CHECK(wrong_eights<e4m3>() == 0);
     CHECK(wrong_eights<e5m2>() == 0);
+    CHECK(wrong_eights<e4m3>(one_wrong<e4m3>) == 1);
 }
 
 template <class T>
-static std::size_t wrong_narrowing() {
+static std::size_t wrong_narrowing(void (*spoil)(std::vector<T>&) = as_they_are<T>) {
     const std::vector<float> in = model::inputs(model::shape_of<T>(), 1, 20000);
     std::vector<T> out(in.size());
     cast(in.data(), out.data(), in.size());
+    spoil(out);
     std::size_t bad = 0;
     for (std::size_t i = 0; i < in.size(); ++i) bad += out[i].bits != T(in[i]).bits;
     return bad;
@@ -150,6 +161,7 @@ static std::size_t wrong_narrowing() {
 TEST_CASE("every tie of fp8 narrows as arrays as it does alone") {
     CHECK(wrong_narrowing<e4m3>() == 0);
     CHECK(wrong_narrowing<e5m2>() == 0);
+    CHECK(wrong_narrowing<e5m2>(one_wrong<e5m2>) == 1);
 }
 
 TEST_CASE("ties, neighbours of ties and random floats narrow as arrays as they do alone") {

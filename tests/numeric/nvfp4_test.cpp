@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "mpt/numeric/nvfp4.hpp" // nvfp4_scale, nvfp4_quantize, nvfp4_dequantize
+#include "mpt/numeric/nvfp4.hpp"          // nvfp4_scale, nvfp4_quantize, nvfp4_dequantize
+#include "mpt/numeric/rounding_modes.hpp" // toward_zero
 
 #include "mx_model.hpp"
 
@@ -27,9 +28,11 @@ struct tensor { // of any length, blocks of 16
     }
 };
 
-static tensor quantised(const std::vector<float>& x, nvfp4_flow flow) {
+static nvfp4_tensor_scale scale_of(const std::vector<float>& x, nvfp4_flow flow) {
+    return nvfp4_scale(finite_amax(x.data(), x.size()), flow);
+}
+static tensor quantised_by(const std::vector<float>& x, nvfp4_tensor_scale scale, nvfp4_flow flow) {
     tensor t;
-    const nvfp4_tensor_scale scale = nvfp4_scale(finite_amax(x.data(), x.size()), flow);
     t.scale = scale.decode;
     t.values.resize(x.size());
     for (std::size_t i = 0; i < x.size(); i += 16) {
@@ -40,6 +43,9 @@ static tensor quantised(const std::vector<float>& x, nvfp4_flow flow) {
         nvfp4_dequantize(b, scale, t.values.data() + i, n);
     }
     return t;
+}
+static tensor quantised(const std::vector<float>& x, nvfp4_flow flow) {
+    return quantised_by(x, scale_of(x, flow), flow);
 }
 
 using quantiser = tensor (*)(const std::vector<float>&, nvfp4_flow);
@@ -63,10 +69,19 @@ TEST_CASE("the tables: 51 tensors of two blocks, three flows") {
         CAPTURE(name);
         CHECK(mx_model::table(std::string("nvfp4_") + name + ".csv").size() == 51);
         CHECK(wrong_tensors(name, flow, quantised).empty());
-        // sabotage: without the scale of the tensor; amax that passes over NaN; truncated scale
+        // sabotage: blocks that do without the scale of the tensor; their own scales truncated;
+        // an amax that passes over NaN
+        CHECK(!wrong_tensors(name, flow, [](const std::vector<float>& x, nvfp4_flow f) {
+                   tensor t = quantised_by(x, {}, f);
+                   t.scale = scale_of(x, f).decode;
+                   return t;
+               }).empty());
         CHECK(!wrong_tensors(name, flow, [](const std::vector<float>& x, nvfp4_flow f) {
                    tensor t = quantised(x, f);
-                   t.scale = 1;
+                   for (std::size_t b = 0; b < t.scales.size(); ++b)
+                       if (const float amax = block_amax(x.data() + 16 * b, 16);
+                           std::isfinite(amax))
+                           t.scales[b] = toward_zero<e4m3>(amax / 6 / t.scale).bits;
                    return t;
                }).empty());
         CHECK(wrong_tensors(name, flow, [](const std::vector<float>& x, nvfp4_flow f) {
