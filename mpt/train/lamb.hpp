@@ -119,10 +119,15 @@ struct lamb {
         step(on, map, own, grads, factor, lr, [](std::span<double>) {});
     }
 
+    template <class T, class Add>
+    void step(const cpu& on, const layout& map, const optimizer_state<T>& own,
+              const owned_gradients<T>& grads, double factor, double lr, Add add) {
+        grads.visit([&](const auto& parts) { step(on, map, own, parts, factor, lr, add); });
+    }
     template <class T>
     void step(const cpu& on, const layout& map, const optimizer_state<T>& own,
               const owned_gradients<T>& grads, double factor, double lr) {
-        grads.visit([&](const auto& parts) { step(on, map, own, parts, factor, lr); });
+        step(on, map, own, grads, factor, lr, [](std::span<double>) {});
     }
 };
 

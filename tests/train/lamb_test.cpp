@@ -115,6 +115,27 @@ TEST_CASE("ranks that own parts add their sums; without that the ratio is of the
           std::vector<float>(whole.weights.begin(), whole.weights.begin() + cut));
 }
 
+TEST_CASE("the gradients of a window are stepped with the sums of all ranks, too") {
+    const layout map = rig::tensors(100);
+    const std::vector<float> g = rig::numbers<float>(3, map.size(), 1);
+    const auto stepped = [&](double others) {
+        rig::learner<float, lamb> l(map, {});
+        owned_gradients<float> window;
+        window.sum = rig::by_unit<const float>(map, g.data());
+        int calls = 0;
+        l.opt.step(l.machine.on, map, l.own(), window, 1, 0.01, [&](std::span<double> sums) {
+            for (std::size_t i = 0; i < sums.size(); i += 2) sums[i] *= others; // |p|^2 alone
+            ++calls;
+        });
+        CHECK(calls == 1);
+        return l.state();
+    };
+    rig::learner<float, lamb> alone(map, {});
+    alone.step(g, 1, 0.01);
+    CHECK(stepped(1) == alone.state());
+    CHECK(stepped(4) != alone.state()); // sabotage: sums of others that change the ratio
+}
+
 TEST_CASE("the squares are added in fp64: 100 003 of 1 + 2^-12, to an ulp of that") {
     const std::size_t n = 100003;
     rig::learner<float, lamb> l(one(n), {.weight_decay = 0});
