@@ -4,9 +4,9 @@
 /// base/error.hpp nn/cpu.hpp nn/params.hpp numeric/scalar.hpp train/inspect.hpp
 /// train/loss_scale.hpp
 ///
-/// Idea     unscale and step once for each optimizer, then update once for all. Who gets it wrong
-///          divides twice or takes a step twice, and nothing crashes; so each optimizer has a
-///          stage, and a call out of order is an error. A skip is the optimizer's own; the scale
+/// Idea     unscale and step once for each optimizer, then update once for all. In another order
+///          something is divided twice or stepped twice, and nothing crashes; so each optimizer has
+///          a stage, and a call out of order is an error. A skip is the optimizer's own; the scale
 ///          hears of all.
 /// Formula  READY -unscale-> UNSCALED -step-> STEPPED;  update: all READY again
 ///          finite for the update = all optimizers finite;  inverse = float(1 / double(S))
@@ -97,7 +97,7 @@ struct grad_scaler {
     }
 
     /// Once after all steps; true where every optimizer's gradients were finite. Legal without a
-    /// step: who leaves one out begins the next iteration with every optimizer READY.
+    /// step: where one was left out, every optimizer is READY again all the same.
     bool update() {
         if (!enabled) return true;
         bool checked = false, finite = true;

@@ -94,7 +94,7 @@ struct loss_scale : any_scale, loss_scale_rule {
     }
 
     /// Take over what state() wrote; other keys are not looked at. Throws, and changes nothing,
-    /// for the state of another kind or version, where a key is missing, or a value is none.
+    /// for the state of another kind or version, a key that is missing, a value that is no number.
     void restore(const scale_words& saved) {
         check_named(saved, kind, version);
         loss_scale s;

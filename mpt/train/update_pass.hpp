@@ -141,8 +141,8 @@ void with_decay(W* MPT_RESTRICT to, const W* MPT_RESTRICT g, const W* MPT_RESTRI
     for (std::size_t i = 0; i < n; ++i) to[i] = factor * g[i] + decay * p[i];
 }
 
-/// A changed chunk, in the t-th step: its weights rounded to T, where a master keeps the rest to
-/// nearest, else stochastically.
+/// A changed chunk, in the t-th step: its weights rounded to T, to nearest where a master keeps the
+/// rest, else stochastically.
 template <class T>
 void store(const optimizer_state<T>& own, const chunk<T>& c, long t) {
     if constexpr (!std::is_same_v<T, wide_t<T>>)

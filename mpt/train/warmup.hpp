@@ -4,7 +4,7 @@
 ///
 /// Idea     A large batch allows a large rate, but not at once: the first gradients are steep, and
 ///          Adam's v has seen few of them. So the rate begins small and rises over w steps, by
-///          equal parts, or by its logarithm: most of the way in the first few steps.
+///          equal parts, or as the logarithm of the step: most of the way in the first few.
 /// Formula  i = applied steps;  i >= w: max;  else min + share (max - min),
 ///          share = ln(i + 1) / ln(w), or linear i / w
 /// Breaks   min = 0, the default: the first step has rate 0 and moves nothing.  w < 2: ln(1) is 0.
