@@ -143,7 +143,7 @@ TEST_CASE("at the upper end: what the constructor makes of an overflow") {
 
 // ---- a sum of small steps ----
 
-TEST_CASE("updates of a hundredth of a step: nearest loses all, stochastic keeps them on average") {
+TEST_CASE("updates of 1/128 of a step: nearest loses all, stochastic keeps them on average") {
     // 1000 weights at 1.0, 1000 updates of -2^-15 each: bf16s below 1 are 2^-8 apart, so each
     // is 1/128 of a step, and nearest never moves. Stochastic: a weight moves by K steps, K of
     // mean 1000/128 and variance at most that. The mean of 1000 weights: deviation below
@@ -169,7 +169,7 @@ TEST_CASE("updates of a hundredth of a step: nearest loses all, stochastic keeps
     }
     std::size_t stuck = 0;
     for (bf16 x : same) stuck += float(x) == 1.0f;
-    CHECK(stuck > 900);
+    CHECK(stuck > 978); // only those move that drew the last 128th: 992.2 stay, deviation 2.8
 }
 
 // ---- arrays ----
