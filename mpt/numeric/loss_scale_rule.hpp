@@ -11,7 +11,7 @@
 ///          float(1 / double(S)), as PyTorch has it. good == interval asked as there: an interval
 ///          that was lowered below `good` is never met again; here S grows at the next finite step
 /// Source   PyTorch, torch._amp_update_scale_ (its products are in fp64 as well)
-/// See      train/loss_scale.hpp, train/device_scale.hpp, tests/numeric/scale_rule_test.cpp
+/// See      train/loss_scale.hpp, train/device_scale.hpp, tests/numeric/loss_scale_rule_test.cpp
 #pragma once
 #include "mpt/base/qualifiers.hpp" // MPT_HOST_DEVICE
 

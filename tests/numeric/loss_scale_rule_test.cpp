@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The rule itself, at its edges and the same on every machine. Sequences of updates, and the models
 // they agree with: tests/train/loss_scale_test.cpp, device_scale_test.cpp.
-#include "mpt/numeric/scale_rule.hpp"
+#include "mpt/numeric/loss_scale_rule.hpp"
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ struct result {
     int good;
     scale_event event;
 };
-result once(float scale, int good, bool finite, const scale_rule& rule) {
+result once(float scale, int good, bool finite, const loss_scale_rule& rule) {
     const scale_event e = update_scale(scale, good, finite, rule);
     return {scale, good, e};
 }
@@ -28,7 +28,7 @@ result once(float scale, int good, bool finite, const scale_rule& rule) {
 } // namespace
 
 TEST_CASE("each event, and what it leaves behind") {
-    const scale_rule rule{2, 0.5, 3, 1};
+    const loss_scale_rule rule{2, 0.5, 3, 1};
     CHECK(once(8, 0, true, rule).event == scale_event::none);
     CHECK(once(8, 0, true, rule).good == 1);
     const result grew = once(8, 2, true, rule), shrank = once(8, 2, false, rule);
@@ -76,7 +76,7 @@ TEST_CASE("products are rounded once, from double") {
 
 TEST_CASE("the state on the device: 24 bytes, one update") {
     CHECK(sizeof(scale_state) == 24);
-    const scale_rule rule{2, 0.5, 2, 2};
+    const loss_scale_rule rule{2, 0.5, 2, 2};
     scale_state s{6, inverse_scale(6), 1, 1, 0, 0};
     update_scale(s, rule);
     CHECK(s.scale == 3);
@@ -99,7 +99,7 @@ TEST_CASE("the state on the device: 24 bytes, one update") {
 TEST_CASE("a hundred thousand updates have the same bits on every machine") {
     const auto digest = [](double growth) {
         scale_state s{65536, inverse_scale(65536), 0, 0, 0, 0};
-        const scale_rule rule{growth, 0.37, 2, 0.001f};
+        const loss_scale_rule rule{growth, 0.37, 2, 0.001f};
         std::uint64_t h = 14695981039346656037u;
         std::uint32_t random = 1;
         for (int i = 0; i < 100000; ++i) {
