@@ -70,15 +70,15 @@ template <class Low>
 void print_drifts(const policy_run<Low>& run, const site_results& low, const site_results& all_low,
                   const site_results& exact) {
     const std::vector<double> bounds = mpt::drift_bounds<Low>(run.ops);
-    std::printf("\n%-16s %-5s %10s %9s %9s %9s %9s %9s %9s\n", "site", "runs", "1 - cosine",
-                "relative", "bound", "all-low", "overflow", "zeroed", "subnormal");
+    std::printf("\n%-16s %-5s %10s %9s %9s %9s %9s %9s %9s %9s\n", "site", "runs", "1 - cosine",
+                "relative", "bound", "all-low", "largest", "overflow", "zeroed", "subnormal");
     for (std::size_t i = 0; i < low.size(); ++i) {
         const mpt::drift d = mpt::compare<Low>(low[i], exact[i]);
-        std::printf("%-16s %-5s %10.1e %9.1e %9.1e %9.1e %8.3f%% %8.3f%% %8.3f%%\n",
+        std::printf("%-16s %-5s %10.1e %9.1e %9.1e %9.1e %9.1e %8.3f%% %8.3f%% %8.3f%%\n",
                     run.name(i).c_str(), run.ops.ran_low(i) ? mpt::name<Low>() : "fp32",
                     std::abs(1 - d.cosine), d.relative, bounds[i],
-                    mpt::compare<Low>(all_low[i], exact[i]).relative, d.overflow, d.underflow,
-                    d.subnormal);
+                    mpt::compare<Low>(all_low[i], exact[i]).relative, d.max_relative, d.overflow,
+                    d.underflow, d.subnormal);
     }
 }
 
