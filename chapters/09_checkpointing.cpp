@@ -74,6 +74,8 @@ int train(const choices& o) {
         return host;
     };
     const window first = data(0);
+    run.loss(first); // forward alone
+    const double forward = run.ops.products.blocks;
     run.ops.products = {};
     both_ways(run.acts, first);
     const auto whole = run.ops.products;
@@ -104,10 +106,12 @@ int train(const choices& o) {
             same};
     };
     //! [measure]
-    std::printf("%d blocks, dropout %g, %s: %.0f products inside them, %.0f in the head\n\n"
+    std::printf("%d blocks, dropout %g, %s\n"
+                "products inside blocks %.0f, %.1f%% of them in forward; in the head %.0f\n\n"
                 "%-12s %10s %10s %11s %11s %8s %7s\n",
-                L, double(o.dropout), o.precision.c_str(), whole.blocks, whole.head, "plan",
-                "bytes", "formula", "run again", "formula", "", "time");
+                L, double(o.dropout), o.precision.c_str(), whole.blocks,
+                100 * forward / whole.blocks, whole.head, "plan", "bytes", "formula", "run again",
+                "formula", "share", "time");
     //! [plans]
     std::vector<row> rows;
     for (int k = 1; k <= L; ++k)

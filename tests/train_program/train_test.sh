@@ -192,7 +192,7 @@ activations)
     # Activation checkpointing changes no bit, may be changed on resume, and stays within its formula.
     deep="--precision fp16 --dropout 0.1 --micro-batches 2 --layers 5"
     tiny $deep --out whole >out.txt 2>err.txt || fail "$(cat err.txt)"
-    plain=$(sed -n 's/^  activations *\([0-9]*\) .*/\1/p' out.txt)
+    plain=$(sed -n 's/^  activations *\([0-9]*\) .*/\1/p' out.txt) total=$(sed -n 's/^  total *\([0-9]*\) .*/\1/p' out.txt)
     for plan in every:1 sqrt blocks:0,2; do
         rm -rf parts
         tiny $deep --checkpoint-activations $plan --out parts --stop-after 7 >out.txt 2>err.txt || fail "$(cat err.txt)"
@@ -210,6 +210,10 @@ activations)
     files_of parts tensors >parts.raw; same whole.raw parts.raw
     refused 2 '--checkpoint-activations: checkpointing every:6: the model has 5 blocks' \
         "$train" --resume --out parts --checkpoint-activations every:6
+    # A budget that is too small without it holds the run with it, its sample included.
+    budget=$((total - 4096))
+    refused 1 'activations asks' tiny $deep --device-memory $budget --out small
+    tiny $deep --device-memory $budget --checkpoint-activations every:1 --out small >out.txt 2>err.txt || fail "$(cat err.txt)"; ok
     tiny $deep --dropout 0.2 --out other >out.txt 2>err.txt || fail "$(cat err.txt)"
     files_of other tensors >other.raw; differ whole.raw other.raw # sabotage
     ;;
