@@ -19,7 +19,7 @@
 #include "mpt/nn/cpu.hpp"           // cpu
 #include "mpt/nn/params.hpp"        // pieces
 #include "mpt/numeric/scalar.hpp"   // fp16, widen, narrow
-#include "mpt/train/inspect.hpp"    // inspect, health
+#include "mpt/train/inspect.hpp"    // health
 #include "mpt/train/loss_scale.hpp" // loss_scale: update, seed, state
 
 #include <map>
@@ -54,18 +54,16 @@ struct grad_scaler {
         if (!h.finite && found_.empty()) found_ = found;
     }
 
-    /// The same, dividing the gradients where they lie, for optimizers that know no factor. Looks
-    /// at them itself, so it is for one rank: several agree first, and call unscale().
+    /// The same, and divides the gradients where they lie, for optimizers that know no factor.
     template <class Optimizer, class G>
-    health unscale_(const cpu& on, const Optimizer& optimizer, const pieces<G>& grads,
-                    std::string_view found = {}) {
+    void unscale_(const cpu& on, const Optimizer& optimizer, const pieces<G>& grads,
+                  const health& h, std::string_view found = {}) {
         static_assert(!std::is_const_v<G>, "unscale_ writes into the gradients");
-        if (!enabled) return {};
+        if (!enabled) return;
         ready(optimizer);
         if constexpr (std::is_same_v<G, fp16>)
             throw error("loss scale: Attempting to unscale FP16 gradients. They would underflow; "
                         "call unscale(optimizer, inspect(...)) and give the optimizer inverse()");
-        const health h = inspect(on, grads);
         const auto factor = wide_t<G>(inverse());
         for (const piece<G>& p : grads)
             on.pool.for_ranges(p.data.size(), block_size, [&](std::size_t i, std::size_t end, int) {
@@ -73,7 +71,6 @@ struct grad_scaler {
                 for (; i < end; ++i) g[i] = narrow<G>(wide_t<G>(widen(g[i]) * factor));
             });
         unscale(optimizer, h, found);
-        return h;
     }
 
     /// May this optimizer take its step? Not where its own gradients are not finite.

@@ -194,7 +194,7 @@ inline double norm(const health& h) {
 
 /// "3 of 12.6 M gradients not finite, first in h.2.attn.c_attn.weight"
 inline std::string describe(const health& h, const layout& map) {
-    if (h.finite) return "gradients of another rank not finite";
+    if (h.bad == 0) return "gradients of another rank not finite";
     std::ostringstream line;
     line << h.bad << " of " << std::fixed << std::setprecision(1);
     if (h.count < 10000)

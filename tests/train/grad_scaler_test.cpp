@@ -171,7 +171,7 @@ TEST_CASE("fp16 gradients are not unscaled where they lie; fp32 and bf16 are, on
     const std::vector<fp16> before = half;
     grad_scaler<> scaler;
     const auto line = refusal(
-        [&] { scaler.unscale_(cpu.on, one, rig::by_unit(map, half.data())); });
+        [&] { scaler.unscale_(cpu.on, one, rig::by_unit(map, half.data()), health{}); });
     CHECK(says(line, "Attempting to unscale FP16 gradients. They would underflow"));
     CHECK(rig::same_bits(half, before));
     // what would have happened: 0.00390625 at 65536 is 6e-8 in fp16's last bit, or nothing
@@ -181,20 +181,33 @@ TEST_CASE("fp16 gradients are not unscaled where they lie; fp32 and bf16 are, on
     CHECK(scaler.update());
 
     std::vector<float> g{6.5536f, -65536.0f, 3e-5f};
-    const health h = scaler.unscale_(cpu.on, one, rig::by_unit(map, g.data()));
+    const auto parts = rig::by_unit(map, g.data());
+    const health h = inspect(cpu.on, parts);
+    scaler.unscale_(cpu.on, one, parts, h);
     CHECK(h.finite);
     CHECK(g[0] == 6.5536f * 0x1p-16f);
     CHECK(g[1] == -1);
-    CHECK(says(refusal([&] { scaler.unscale_(cpu.on, one, rig::by_unit(map, g.data())); }),
+    CHECK(says(refusal([&] { scaler.unscale_(cpu.on, one, parts, h); }),
                "already been called"));
     CHECK(g[1] == -1); // a second call is an error, not a second division
     CHECK(scaler.step(one));
     CHECK(scaler.update());
     std::vector<bf16> wide{bf16(65536.0f), bf16(1e-30f), bf16(INFINITY)};
-    CHECK_FALSE(scaler.unscale_(cpu.on, one, rig::by_unit(map, wide.data())).finite);
+    const auto infinite = rig::by_unit(map, wide.data());
+    scaler.unscale_(cpu.on, one, infinite, inspect(cpu.on, infinite));
     CHECK(float(wide[0]) == 1);
     CHECK(float(wide[1]) > 0);
     CHECK_FALSE(scaler.step(one));
+    CHECK_FALSE(scaler.update());
+
+    // Finite here, infinite on another rank: what the ranks agreed on counts.
+    health agreed = inspect(cpu.on, parts);
+    CHECK(agreed.finite);
+    agreed.finite = false;
+    scaler.unscale_(cpu.on, one, parts, agreed, describe(agreed, map));
+    CHECK_FALSE(scaler.step(one));
+    CHECK_FALSE(scaler.update());
+    CHECK(scaler.scale.last.why.find("0 of 3 gradients") == std::string::npos);
 }
 
 TEST_CASE("the same order over DeepSpeed's machine") {

@@ -148,9 +148,11 @@ TEST_CASE("A5: over a window of micro-batches gradients are unscaled once; twice
     adamw adam;
     std::vector<float> g{0};
     for (int micro = 0; micro < 4; ++micro) g[0] += 1.6384f; // still scaled while they add up
-    scaler.unscale_(cpu.on, adam, rig::by_unit(map, g.data()));
+    const auto parts = rig::by_unit(map, g.data());
+    const health h = inspect(cpu.on, parts);
+    scaler.unscale_(cpu.on, adam, parts, h);
     CHECK(g[0] == doctest::Approx(1e-4).epsilon(1e-6));
-    CHECK(says(refusal([&] { scaler.unscale_(cpu.on, adam, rig::by_unit(map, g.data())); }),
+    CHECK(says(refusal([&] { scaler.unscale_(cpu.on, adam, parts, h); }),
                "unscale_() has already been called on this optimizer since the last update()."));
     CHECK(g[0] == doctest::Approx(1e-4).epsilon(1e-6));
     CHECK(g[0] * scaler.inverse() == doctest::Approx(1.5e-9).epsilon(0.02)); // what it would be
