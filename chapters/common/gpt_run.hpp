@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 /// The micro-batches of one step. On one rank its tokens are all tokens.
@@ -93,9 +94,10 @@ private:
 /// A GPT in T and everything its step reads and writes.
 template <class T, class Ops = mpt::loops>
 struct gpt_run {
-    gpt_run(const mpt::gpt_config& c, int B, int M, int threads)
+    /// how: which blocks keep their activations; {}: all.
+    gpt_run(const mpt::gpt_config& c, int B, int M, int threads, mpt::checkpointing how = {})
         : pool(threads), ops(pool, mem, mpt::gpt_scratch<T>(c, B, c.context)), model(c, ops),
-          strategy(ops, model.map), P(model.map.size()), acts(mem, c, B, c.context),
+          strategy(ops, model.map), P(model.map.size()), acts(mem, c, B, c.context, std::move(how)),
           weights_(mem, mpt::kind::weights, P, "weights"),
           grads_(mem, mpt::kind::grads, P, "gradients"),
           sums_(mem, mpt::kind::sums, M > 1 ? P : 0, "fp32 sums of gradients"),

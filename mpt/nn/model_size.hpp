@@ -58,9 +58,19 @@ inline model_size size_of_parameters(std::size_t P) {
     return m;
 }
 
+/// What forward keeps of n tokens, in scalars of `s` bytes.
+inline std::size_t activation_bytes(const gpt_config& c, const checkpointing& plan, amount n,
+                                    std::size_t s) {
+    const amount C = c.channels, Q = c.qkv(), V = c.vocabulary, H = c.heads;
+    const amount N = plan.rooms(), R = plan.segments_again(), w = std::max<std::size_t>(s, 4);
+    return (n * (s * (2 * C + V + N * (13 * C + Q) + R * C) + w * (4 + N * (4 + H)))).n;
+}
+
 /// A GPT in scalars of `s` bytes, on micro-batches of `rows` rows of `tokens` tokens.
 inline model_size size_of_gpt(const gpt_config& c, const checkpointing& plan, int rows, int tokens,
                               std::size_t s) {
+    check(rows > 0 && tokens > 0 && tokens <= c.context, "model: ", rows, " rows of ", tokens,
+          " tokens; wanted 1 row or more of 1 to ", c.context, " tokens");
     gpt_tensors t;
     const layout map = gpt_layout(c, t);
     model_size m;
@@ -80,11 +90,9 @@ inline model_size size_of_gpt(const gpt_config& c, const checkpointing& plan, in
     m.grads_in_flight = U + B;
     m.in_flight = std::max(2 * U, U + B + k * B);
 
-    const amount n = amount(rows) * tokens, C = c.channels, Q = c.qkv(), V = c.vocabulary;
-    const amount N = plan.rooms(), R = plan.segments_again(), H = c.heads,
-                 w = std::max<std::size_t>(s, 4);
-    m.activations = (n * (s * (2 * C + V + N * (13 * C + Q) + R * C) + w * (4 + N * (4 + H)))).n;
-    m.temp = (n * s * 6 * C).n;
+    const amount n = amount(rows) * tokens;
+    m.activations = activation_bytes(c, plan, n, s);
+    m.temp = (n * s * 6 * c.channels).n;
     m.data = (n * 2 * sizeof(int)).n; // inputs and targets
     return m;
 }

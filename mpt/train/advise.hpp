@@ -9,7 +9,7 @@
 /// Formula  elements sent a step, times (N-1)/N: 2 P, 2 P, 2 P, 3 P
 /// Breaks   one rank: ZeRO has nothing to divide, those candidates are left out
 /// Source   the order is the field's: no ZeRO while it fits, 2 before 3, offloading last
-/// See      estimate.hpp, tests/train/estimate_test.cpp
+/// See      estimate.hpp, chapters/11_estimate.cpp, tests/train/estimate_test.cpp
 #pragma once
 #include "mpt/train/estimate.hpp" // estimate_bytes, training_plan, offload_to
 

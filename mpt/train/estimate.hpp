@@ -14,7 +14,7 @@
 ///          ledger.  Bytes of communication libraries, of fragments and of the program: not here
 /// Source   Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 3 and figure 1; Ren et al.
 ///          2021, ZeRO-Offload, arXiv:2101.06840; 8-bit Adam: Dettmers et al., arXiv:2110.02861
-/// See      deepspeed_estimate.hpp, advise.hpp,
+/// See      deepspeed_estimate.hpp, advise.hpp, chapters/11_estimate.cpp,
 ///          tests/train/estimate_test.cpp
 #pragma once
 #include "mpt/base/amount.hpp"   // amount, div_up
@@ -105,6 +105,7 @@ inline estimate estimate_bytes(const model_size& m, const training_plan& p) {
     const place grads = away ? place::host : place::device;
 
     const amount P = m.parameters(), shard = m.shard(p.ranks), s = p.weight;
+    //! [estimate]
     const auto held = [&](int from) { return p.stage >= from ? shard : P; }; // sharded from stage
     estimate e;
     e.at(kind::weights, filed && p.stage == 3 ? place::file : place::device) = (held(3) * s).n;
@@ -116,14 +117,14 @@ inline estimate estimate_bytes(const model_size& m, const training_plan& p) {
         e.at(kind::master, optimizer) = (held(1) * s).n; // it updates its own weights
     e.at(kind::moments, optimizer) =
         moment_bytes(m, p.optimizer, held(1), p.stage >= 1 ? p.ranks : 1).n;
-    if (p.stage == 3)
-        e.at(kind::comm) = (s * m.in_flight).n; // gathered, and to be reduced
-    else if (p.stage == 2 || away)
-        e.at(kind::comm) = (s * m.grads_in_flight).n;
+    const bool gathers = p.stage == 3 && (p.ranks > 1 || filed); // one rank has its weights
+    const bool reduces = away || (p.stage >= 2 && p.ranks > 1);
+    if (gathers || reduces) e.at(kind::comm) = (s * (gathers ? m.in_flight : m.grads_in_flight)).n;
     e.at(kind::activations) = m.activations;
     e.at(kind::temp) = m.temp;
     e.at(kind::data) = m.data;
     return e;
+    //! [estimate]
 }
 
 } // namespace mpt
