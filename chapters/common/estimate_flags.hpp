@@ -23,7 +23,7 @@ struct choices {
     bool named() const { return !preset.empty() || !params.empty() || layers > 0; }
 };
 
-// "7.5B", "2e9", "64M": a whole number. bytes: K, M, G, T are powers of 1024, KB, MB, GB, TB of 1000.
+// "7.5B", "2e9", "64M": a whole number. bytes: K, M, G, T mean powers of 1024, KB, MB, ... of 1000.
 inline std::size_t whole_number(const std::string& flag, const std::string& text, bool bytes) {
     double value = 0;
     const char* const last = text.data() + text.size();
