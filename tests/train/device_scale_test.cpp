@@ -214,6 +214,7 @@ TEST_CASE("what was read goes on as if it had stayed, on the device or on the ho
     loss_scale host;
     host.value = 4096;
     host.interval = 4;
+    host.skipped = 5;
     host.skipped_in_a_row = 2;
     device_scale s(m.ops, m.mem, host);
     for (int i = 0; i < 3; ++i) update_scale(m.ops, s.state(), s.rule());
@@ -225,4 +226,5 @@ TEST_CASE("what was read goes on as if it had stayed, on the device or on the ho
     CHECK(again.read(m.ops).value == 8192);
     back.update(true);
     CHECK(back.value == 8192);
+    CHECK(again.read(m.ops).skipped == 5); // over the whole run
 }

@@ -43,12 +43,17 @@ TEST_CASE("two optimizers: the skip is each one's own, the scale hears of both")
     CHECK(scaler.value() == 32768);
     CHECK(scaler.scale.last.line(1) == "step 1: 1 of 3 gradients not finite, first in "
                                        "critic.weight; scale 65536 -> 32768; step skipped");
+    scaler.unscale(generator, bad, "first in generator.weight"); // of several the first is told
+    scaler.unscale(critic, bad, "first in critic.weight");
+    CHECK_FALSE(scaler.update());
+    CHECK(says(scaler.scale.last.why, "first in generator.weight"));
+    scaler.update(32768.0f);
     // and again, both finite: one update counts one step, whatever the number of optimizers
     CHECK(scaler.step(generator, good));
     CHECK(scaler.step(critic, good));
     CHECK(scaler.update());
     CHECK(scaler.scale.good == 1);
-    CHECK(scaler.scale.skipped == 1);
+    CHECK(scaler.scale.skipped == 2);
     CHECK(scaler.value() == 32768);
 }
 
