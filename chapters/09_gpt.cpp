@@ -15,6 +15,7 @@
 #include "mpt/train/adamw.hpp"      // adamw: step
 #include "mpt/train/bigram.hpp"     // bigram_entropy
 #include "mpt/train/clip.hpp"       // clip_factor
+#include "mpt/train/estimate.hpp"   // estimate_bytes
 #include "mpt/train/inspect.hpp"    // inspect, norm, describe
 #include "mpt/train/loss_scale.hpp" // loss_scale: seed, update; check_loss
 #include "mpt/train/schedule.hpp"   // schedule
@@ -28,27 +29,19 @@ struct choices {
 };
 
 //! [formula]
-// The bytes of a run by kind: P parameters of s bytes, micro-batches of n tokens.
+// The bytes of the run by kind, as chapter 11 says them before a run starts.
 template <class T>
-std::size_t formula(mpt::kind k, const gpt_run<T>& run, const choices& o) {
+mpt::estimate formula(const gpt_run<T>& run, const choices& o) {
     const mpt::gpt_config& c = run.model.config;
-    const std::size_t P = run.P, s = sizeof(T), n = std::size_t(o.batch * o.context);
-    const std::size_t C = std::size_t(c.channels), V = std::size_t(c.vocabulary);
-    const std::size_t L = std::size_t(c.layers), H = std::size_t(c.heads), Q = std::size_t(c.qkv());
-    const std::size_t M = std::size_t(o.micro_batches);
-    const std::size_t scratch = (mpt::gpt_scratch<T>(c, o.batch, o.context) + 63) / 64 * 64;
-    switch (k) {
-    case mpt::kind::weights: return s * P;
-    case mpt::kind::grads: return s * P;              // of one micro-batch
-    case mpt::kind::sums: return M > 1 ? 4 * P : 0;   // of a window, in fp32
-    case mpt::kind::master: return s < 4 ? 4 * P : 0; // fp32 weights are their own master
-    case mpt::kind::moments: return 8 * P;            // Adam's m and v
-    case mpt::kind::activations:
-        return n * (s * (2 * C + V + L * (13 * C + Q)) + 4 * (4 + L * (4 + H)));
-    case mpt::kind::temp: return n * s * 6 * C + scratch * std::size_t(run.pool.size());
-    case mpt::kind::data: return M * n * 2 * 4; // inputs and targets
-    default: return 0;
-    }
+    const auto keep_all = mpt::checkpointing::none(c.layers);
+    mpt::model_size size = mpt::size_of_gpt(c, keep_all, o.batch, o.context, sizeof(T));
+    const std::size_t scratch = mpt::gpt_scratch<T>(c, o.batch, o.context);
+    size.temp += (scratch + 63) / 64 * 64 * std::size_t(run.pool.size());
+    size.data *= std::size_t(o.micro_batches); // `windows` has all of a window
+    mpt::training_plan plan;                   // AdamW, one rank
+    plan.weight = sizeof(T), plan.micro_batches = o.micro_batches;
+    plan.master = sizeof(T) < 4; // fp32 weights are their own
+    return mpt::estimate_bytes(size, plan);
 }
 //! [formula]
 
@@ -105,17 +98,15 @@ int train(const choices& o) {
 
     std::printf("\n%-12s %12s %12s\n", "bytes", "measured", "formula");
     const mpt::ledger& books = run.mem.books;
-    std::size_t total = 0;
-    bool equal = true;
+    const mpt::estimate said = formula(run, o);
+    bool equal = books.peak_total() == said.total(); // before the sample needs room of its own
     for (int i = 0; i < mpt::kinds; ++i) {
         const mpt::kind k = mpt::kind(i);
-        const std::size_t bytes = formula(k, run, o);
+        const std::size_t bytes = said.at(k);
         if (bytes > 0) std::printf("%-12s %12zu %12zu\n", to_string(k), books.at_peak(k), bytes);
         equal &= books.at_peak(k) == bytes;
-        total += bytes;
     }
-    std::printf("%-12s %12zu %12zu\n\n", "all", books.peak_total(), total);
-    equal &= books.peak_total() == total; // before the sample needs room of its own
+    std::printf("%-12s %12zu %12zu\n\n", "all", books.peak_total(), said.total());
 
     std::vector<int> text;
     for (const char c : std::string("The ")) text.push_back(c);
@@ -124,7 +115,9 @@ int train(const choices& o) {
              [&written](int token) { written += char(token); });
     std::printf("%s\n\n", written.c_str());
     if (!o.plot.empty()) {
-        const plot p{"A small GPT learns in " + o.precision, "step", "nats a byte",
+        const plot p{"A small GPT learns in " + o.precision,
+                     "step",
+                     "nats a byte",
                      {losses, {"bigram entropy", {{0, pairs}}, curve::level}}};
         mpt::check(p.save(o.plot), "--plot ", o.plot,
                    ": cannot be written; give a file in a folder that exists");

@@ -4,6 +4,8 @@
 #include "mpt/base/ledger.hpp"      // kind, to_string
 #include "mpt/nn/checkpointing.hpp" // checkpointing: rooms, segments_again
 #include "mpt/nn/gpt_layout.hpp"    // gpt_config
+#include "mpt/nn/model_size.hpp"    // size_of_gpt
+#include "mpt/train/estimate.hpp"   // estimate_bytes
 
 #include <array>
 #include <cstddef>
@@ -28,40 +30,36 @@ struct parameter_cost {
     std::size_t moments; // numbers of the optimizer
 };
 
-/// scratch: bytes of all workers' scratch.
+/// The estimate of a run on one rank, and why in words. scratch: bytes of all workers' scratch.
 inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointing& acts,
                                const parameter_cost& each, int micro_batches, int batch,
                                std::size_t scratch) {
-    const std::size_t size = each.size;
-    const std::size_t V = std::size_t(c.vocabulary), C = std::size_t(c.channels);
-    const std::size_t Q = std::size_t(c.qkv()), L = std::size_t(c.layers), H = std::size_t(c.heads);
-    const std::size_t P =
-        V * C + std::size_t(c.context) * C + 2 * C + L * (Q * C + Q + 9 * C * C + 10 * C);
-    const std::size_t n = std::size_t(batch) * std::size_t(c.context);
-    const std::size_t N = std::size_t(acts.rooms()), R = std::size_t(acts.segments_again());
+    mpt::model_size size = mpt::size_of_gpt(c, acts, batch, c.context, each.size);
+    size.temp += scratch;
+    mpt::training_plan plan;
+    plan.weight = each.size, plan.master = each.master, plan.micro_batches = micro_batches;
+    plan.optimizer = each.moments == 2   ? mpt::optimizer_kind::adamw
+                     : each.moments == 1 ? mpt::optimizer_kind::momentum
+                                         : mpt::optimizer_kind::sgd;
+    const mpt::estimate bytes = mpt::estimate_bytes(size, plan);
     memory_plan p;
-    const auto set = [&](mpt::kind k, std::size_t bytes, std::string why) {
-        p.bytes[std::size_t(k)] = bytes;
-        p.why[std::size_t(k)] = std::move(why);
-    };
-    const std::string s = std::to_string(size);
-    set(mpt::kind::weights, size * P, s + " a parameter");
-    set(mpt::kind::grads, size * P, s + " a parameter");
-    if (micro_batches > 1) set(mpt::kind::sums, 4 * P, "4 a parameter: gradients summed in fp32");
-    if (each.master) set(mpt::kind::master, 4 * P, "4 a parameter: fp32 master weights");
-    if (each.moments > 0)
-        set(mpt::kind::moments, 4 * each.moments * P,
-            each.moments == 2 ? "8 a parameter: Adam's m and v in fp32"
-                              : "4 a parameter: the momentum in fp32");
-    const std::string rooms = R ? std::to_string(N) : "L";
-    set(mpt::kind::activations,
-        n * (size * (2 * C + V + N * (13 * C + Q) + R * C) + 4 * (4 + N * (4 + H))),
+    for (int k = 0; k < mpt::kinds; ++k) p.bytes[std::size_t(k)] = bytes.at(mpt::kind(k));
+
+    const auto why = [&](mpt::kind k) -> std::string& { return p.why[std::size_t(k)]; };
+    const int R = acts.segments_again();
+    const std::string s = std::to_string(each.size), rooms = R ? std::to_string(acts.rooms()) : "L";
+    why(mpt::kind::weights) = why(mpt::kind::grads) = s + " a parameter";
+    why(mpt::kind::sums) = "4 a parameter: gradients summed in fp32";
+    why(mpt::kind::master) = "4 a parameter: fp32 master weights";
+    why(mpt::kind::moments) = each.moments == 2 ? "8 a parameter: Adam's m and v in fp32"
+                                                : "4 a parameter: the momentum in fp32";
+    why(mpt::kind::activations) =
         "tokens x (" + s + " (2C + V + " + rooms + " (13C + Q)" +
-            (R ? " + " + std::to_string(R) + " C" : "") + ") + 4 (4 + " + rooms + " (4 + heads)))" +
-            (R ? ", " + std::to_string(acts.blocks_again()) + " blocks run again" : ""));
-    set(mpt::kind::temp, n * size * 6 * C + scratch,
-        "tokens x " + s + " x 6C, and " + std::to_string(scratch) + " of scratch");
-    set(mpt::kind::data, 2 * n * 4, "2 x 4 a token of the batch");
+        (R ? " + " + std::to_string(R) + " C" : "") + ") + 4 (4 + " + rooms + " (4 + heads)))" +
+        (R ? ", " + std::to_string(acts.blocks_again()) + " blocks run again" : "");
+    why(mpt::kind::temp) =
+        "tokens x " + s + " x 6C, and " + std::to_string(scratch) + " of scratch";
+    why(mpt::kind::data) = "2 x 4 a token of the batch";
     return p;
 }
 
