@@ -69,6 +69,7 @@ inline layout gpt_layout(const gpt_config& c, gpt_tensors& t) {
     map.add_unit("embedding");
     t.wte = map.add("wte.weight", {std::size_t(c.vocabulary), C}, std0);
     t.wpe = map.add("wpe.weight", {std::size_t(c.context), C}, std0);
+    map.tensors[std::size_t(t.wte)].looked_up = map.tensors[std::size_t(t.wpe)].looked_up = true;
     t.ln_f_weight = map.add("ln_f.weight", {C}, 0, 1);
     t.ln_f_bias = map.add("ln_f.bias", {C}, 0);
     t.block.clear();

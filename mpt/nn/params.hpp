@@ -32,7 +32,8 @@ struct tensor_info {
     float deviation = 0; // initial values: normal(0, deviation) where > 0,
     float constant = 0;  // else this constant
     int unit = 0;
-    bool decays = false; // weight decay: matrices yes; biases and norms no
+    bool decays = false;    // weight decay: matrices yes; biases and norms no
+    bool looked_up = false; // an embedding: a step sees the rows of its tokens only
 };
 
 /// A run of tensors that is gathered, reduced and checkpointed together.
