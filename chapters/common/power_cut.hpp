@@ -74,7 +74,9 @@ public:
     // Call number n of the journal, from 0, in words.
     std::string call(std::size_t n) const {
         constexpr const char* words[] = {"create", "write", "fsync", "rename", "mkdir", "remove"};
-        return std::string(words[journal_[n].what]) + ' ' + journal_[n].path;
+        std::string path;
+        for (const std::string& part : parts(journal_[n].path)) path += '/' + part;
+        return std::string(words[journal_[n].what]) + ' ' + (path.empty() ? "/" : path);
     }
 
     // Build in the folder `to` what may be left after the first n calls.

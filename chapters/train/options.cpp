@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // options.cpp -- the command line of `train`, its checks, and the options that a checkpoint keeps.
+#include "model_config.hpp"
 #include "options.hpp"
 
 #include "mpt/base/error.hpp"       // check, error
@@ -52,6 +53,15 @@ void add_options(CLI::App& app, options& o) {
         ->capture_default_str();
     app.add_option("--channels", o.channels, "width")->group(model)->capture_default_str();
     app.add_option("--context", o.context, "tokens a row")->group(model)->capture_default_str();
+    app.add_option("--vocabulary", o.vocabulary,
+                   "rows of the token table; 0: as the data needs, GPT-2's 50257 as 50304")
+        ->group(model)
+        ->capture_default_str();
+    app.add_option(
+           "--init", o.init,
+           "begin with GPT-2's weights: a safetensors file of Hugging Face, or llm.c's .bin; "
+           "the sizes are then the file's, --context at most")
+        ->group(model);
     app.add_option("--dropout", o.dropout, "share of activations dropped, 0 up to below 1")
         ->group(model)
         ->capture_default_str();
@@ -216,6 +226,7 @@ void check_values(const options& o) {
     at_least("--kv-heads", o.kv_heads, 0, "heads (0: as --heads)");
     at_least("--channels", o.channels, 1, "channels");
     at_least("--context", o.context, 1, "tokens");
+    at_least("--vocabulary", o.vocabulary, 0, "words (0: as the data needs)");
     at_least("--threads", o.threads, 0, "threads (0: all cores)");
     at_least("--save-every", o.save_every, 0L, "steps (0: ten a run)");
     at_least("--validate-every", o.validate_every, 0L, "steps (0: ten a run)");
@@ -291,6 +302,7 @@ std::map<std::string, std::string> lasting(const options& o) {
             {"kv-heads", std::to_string(o.kv_heads)},
             {"channels", std::to_string(o.channels)},
             {"context", std::to_string(o.context)},
+            {"vocabulary", std::to_string(o.vocabulary)},
             {"dropout", mpt::shortest(o.dropout)},
             {"checkpoint-activations", o.checkpointing},
             {"data", o.data},
@@ -341,6 +353,23 @@ void restore(options& o, const std::map<std::string, std::string>& saved) {
     check_plan(o);
 }
 
+// The sizes of the weights in --init; what is given must agree.
+static void take_sizes(const CLI::App& app, options& o) {
+    const mpt::gpt_config c = sizes_of(o.init, app.count("--heads") ? o.heads : 0);
+    const auto take = [&](const char* name, int& mine, int file, bool fewer = false) {
+        const bool given = app.count(name) > 0 && mine != 0;
+        mpt::check(!given || mine == file || (fewer && mine < file), name, ' ', mine, ": ", o.init,
+                   " has ", file, "; leave the option out");
+        if (!given) mine = file;
+    };
+    take("--layers", o.layers, c.layers);
+    take("--heads", o.heads, c.heads);
+    take("--kv-heads", o.kv_heads, c.kv_heads);
+    take("--channels", o.channels, c.channels);
+    take("--context", o.context, c.context, true);
+    if (app.count("--vocabulary") == 0) o.vocabulary = c.vocabulary; // without the padding
+}
+
 options parse_train(int argc, char** argv) {
     options o;
     CLI::App app(
@@ -360,6 +389,9 @@ options parse_train(int argc, char** argv) {
     check_values(o);
     mpt::check(o.from.empty() || (o.resume && mpt::plain_name(o.from)), "--from ", o.from,
                ": wanted the name of a checkpoint in --out, as step-00000150, and --resume");
+    mpt::check(o.init.empty() || !o.resume, "--init ", o.init,
+               " with --resume: the checkpoint has the weights; leave one of the two out");
+    if (!o.init.empty()) take_sizes(app, o);
     if (o.resume) {
         if (o.out.empty()) o.out = latest_run();
         const mpt::checkpoint found = find_checkpoint(o.out, o.from);

@@ -10,6 +10,7 @@ struct options {
     // the model
     std::string precision = "fp16"; // fp32, tf32, fp16, bf16
     int layers = 4, heads = 4, kv_heads = 0, channels = 128, context = 128; // kv_heads 0: as heads
+    int vocabulary = 0;                                                     // 0: the data's, padded
     float dropout = 0;
     std::string checkpointing = "none"; // of activations: none, every:K, sqrt, blocks:0,2,5
 
@@ -44,7 +45,8 @@ struct options {
     std::size_t device_memory = 0; // bytes; 0: no budget
 
     // what it leaves behind
-    std::string out; // "": a fresh runs/NNN
+    std::string out;  // "": a fresh runs/NNN
+    std::string init; // weights to begin with: a file of Hugging Face or llm.c; "": random ones
     bool resume = false;
     std::string from; // resume, sample: of this checkpoint; given by name, then its folder
     long save_every = 0, validate_every = 0; // steps; 0: ten times a run

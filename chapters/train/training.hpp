@@ -4,6 +4,7 @@
 #pragma once
 #include "generate.hpp"
 #include "memory_plan.hpp"
+#include "model_config.hpp"
 #include "optimizer.hpp"
 #include "options.hpp"
 #include "report.hpp"
@@ -45,19 +46,6 @@ inline void save_on_interrupt() {
     };
     std::signal(SIGINT, ask);
     std::signal(SIGTERM, ask);
-}
-
-inline mpt::gpt_config model_config(const options& o, int vocabulary) {
-    mpt::gpt_config c;
-    c.layers = o.layers;
-    c.heads = o.heads;
-    c.kv_heads = o.kv_heads ? o.kv_heads : o.heads;
-    c.channels = o.channels;
-    c.context = o.context;
-    c.vocabulary = vocabulary == mpt::gpt2_vocabulary ? 50304 : vocabulary; // a multiple of 128
-    c.dropout = o.dropout;
-    mpt::check_config(c);
-    return c;
 }
 
 /// What lives as long as the run. Every byte is in `mem`'s ledger. moments: numbers a parameter
@@ -179,7 +167,7 @@ template <class T>
 void save(training<T>& run, const state& now, const std::string& dir) {
     std::map<std::string, std::string> words = lasting(run.o);
     for (const auto& [key, value] : now.scale.state()) words["scaler." + key] = value;
-    words["vocabulary"] = std::to_string(run.data.vocabulary);
+    words["data_vocabulary"] = std::to_string(run.data.vocabulary);
     words["attempted_steps"] = std::to_string(now.attempted);
     words["applied_steps"] = std::to_string(now.rule.applied());
     const auto tensors = mpt::named_tensors(run.model.map.tensors);
@@ -228,14 +216,20 @@ void load(training<T>& run, state& now, const std::string& folder) {
     now.rule.applied() = mpt::scalar<long>(words, "applied_steps");
 }
 
-/// Initial weights, a part at a time; moments 0.
+/// Initial weights, a part at a time, or those of --init; moments 0.
 template <class T>
 void begin(training<T>& run) {
-    std::vector<float> part(std::min(run.P, std::size_t(1) << 20));
-    for (std::size_t i = 0; i < run.P; i += part.size()) {
-        part.resize(std::min(part.size(), run.P - i));
-        mpt::initial_values(run.model.map, run.o.seed, i, part);
-        run.set_weights(i, part);
+    if (!run.o.init.empty()) {
+        std::vector<float> all(run.P);
+        read_weights(run.o.init, mpt::named_tensors(run.model.map.tensors), all);
+        run.set_weights(0, all);
+    } else {
+        std::vector<float> part(std::min(run.P, std::size_t(1) << 20));
+        for (std::size_t i = 0; i < run.P; i += part.size()) {
+            part.resize(std::min(part.size(), run.P - i));
+            mpt::initial_values(run.model.map, run.o.seed, i, part);
+            run.set_weights(i, part);
+        }
     }
     run.ops.fill(run.m.span(), 0.0f);
     run.ops.fill(run.v.span(), 0.0f);
@@ -349,7 +343,7 @@ int train(const options& given) {
 template <class T>
 int sample(const options& o) {
     const mpt::checkpoint saved{o.from, mpt::read_manifest(o.from)};
-    const int vocabulary = mpt::scalar<int>(saved.list.state, "vocabulary");
+    const int vocabulary = mpt::scalar<int>(saved.list.state, "data_vocabulary");
     mpt::thread_pool pool(o.threads);
     mpt::memory mem;
     const mpt::gpt_config config = model_config(o, vocabulary);

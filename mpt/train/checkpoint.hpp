@@ -14,7 +14,7 @@
 /// Breaks   a disk that says it flushed and did not
 /// Source   Pillai et al. 2014, All File Systems Are Not Created Equal, OSDI (what a file system
 ///          may reorder); fsync(2), rename(2)
-/// See      find_checkpoint.hpp, manifest.hpp, tests/train/checkpoint_failures_test.cpp
+/// See      find_checkpoint.hpp, chapters/12_saving.cpp, tests/train/checkpoint_failures_test.cpp
 #pragma once
 #include "mpt/base/disk.hpp"             // disk, real_disk, flush_folder
 #include "mpt/base/file.hpp"             // new_file, output_file

@@ -62,7 +62,7 @@ few_tools() {  # a PATH with what a bare system has
 
 case $2 in
     help) try "$run" help; wants 0 './run train'; silent
-          for c in test chapter sample copy bench docs build doctor; do
+          for c in test chapter sample inspect export copy bench docs build doctor; do
               printf '%s\n' "$err" | grep -q "run $c" || fail "help does not name $c"; done ;;
     no-command) try "$run"; wants 0 './run train' ;;
     unknown-command)
@@ -139,7 +139,11 @@ case $2 in
         called 'target chapter_04_loss_scale$' || fail 'the target' ;;
     chapter-unknown) try "$run" chapter lossscale; wants 2 'perhaps loss_scale'; one_line
         try "$run" chapter '4*'; wants 2 "no chapter is called '4*'"; built_nothing ;;
-    sample) try "$run" sample runs/001 --prompt 'To be'; wants 0; [ "$out" = 'program: runs/001 --prompt To be' ] || fail 'arguments' ;;
+    sample) try "$run" sample runs/001 --prompt 'To be'; wants 0; [ "$out" = 'program: runs/001 --prompt To be' ] || fail 'arguments'
+            for c in inspect export; do
+                try "$run" $c runs/001; wants 0; [ "$out" = 'program: runs/001' ] || fail "$c: arguments"
+            done
+            try "$run" inspekt x; wants 2 'perhaps inspect'; one_line; silent ;;
     doctor) try "$run" doctor; wants 0 'training can run'; silent
         for n in compiler cmake ninja CLI11 doctest BLAS MPI nvcc GPU NCCL doxygen; do
             printf '%s\n' "$err" | grep -q "^  $n " || fail "no row $n"; done ;;

@@ -362,6 +362,81 @@ tokens)
     refused 1 'size.bin' "$train" --data size.bin $small
     refused 1 'good.bin' "$train" --data good.bin --layers 1 --channels 16 --heads 2 --context 64
     ;;
+inspect_files)
+    tiny --precision fp16 --steps 2 --out run >out.txt 2>err.txt || fail "$(cat err.txt)"
+    for path in run run/ run/checkpoints run/checkpoints/step-00000002; do
+        "$bin/inspect" "$path" >seen.txt 2>err.txt || fail "$path: $(cat err.txt)"
+        grep -q 'step-00000002: checkpoint after step 2, whole$' seen.txt || fail "$path: $(cat seen.txt)"; ok
+    done
+    grep -q '^  layers = 2$' seen.txt || fail "no options: $(cat seen.txt)"; ok
+    grep -q '^  master.safetensors  *[0-9]* bytes, CRC-32C [0-9a-f]\{8\}$' seen.txt || fail "no sums: $(cat seen.txt)"; ok
+    # a tensor that is known: the weights of a layer norm begin at 1 and hardly move in two steps
+    grep -q '^h.0.ln_1.weight  *F16  *(32)  *[01].[0-9]*  *1.[0-9e]*  *[01].[0-9]*  *0$' seen.txt || fail "no range: $(cat seen.txt)"; ok
+    grep -q '^m.wpe.weight  *F32  *(32,32) ' seen.txt || fail "no moments: $(cat seen.txt)"; ok
+    cases=$(dirname "$0")/../cases/safetensors accepted=0
+    for file in "$cases"/*.safetensors; do
+        case $file in
+            */ok_*) "$bin/inspect" "$file" >seen.txt 2>err.txt || fail "$file: $(cat err.txt)"
+                    accepted=$((accepted + 1)); ok ;;
+            *) refused 1 "$file: " "$bin/inspect" "$file" ;;
+        esac
+    done
+    [ $accepted = 4 ] || fail "$accepted files accepted, wanted 4"; ok
+    refused 1 'text.txt: says that its header has' sh -c 'echo "some text" >text.txt; exec "$0" text.txt' "$bin/inspect"
+    refused 1 'nothing: cannot be opened (No such file' "$bin/inspect" nothing
+    refused 1 'bytes were changed' sh -c 'printf x | dd of=run/checkpoints/step-00000002/weights.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null; exec "$0" run' "$bin/inspect"
+    refused 2 'PATH is required' "$bin/inspect"
+    ;;
+weight_files)
+    # A model leaves in both forms and comes back: the same run, whatever way it took.
+    small="--layers 2 --channels 32 --heads 4 --context 32 --batch 4 --steps 12 --sample-tokens 0 --precision fp32"
+    "$train" --data "$corpus" $small --out run >out.txt 2>err.txt || fail "$(cat err.txt)"
+    for to in a.safetensors a.bin; do
+        "$bin/export" run --to $to 2>err.txt || fail "$(cat err.txt)"
+        "$bin/inspect" $to >seen.txt 2>err.txt || fail "$(cat err.txt)"; ok
+    done
+    grep -q '^a.bin: GPT-2 of llm.c, version 3 (fp32): 2 layers, 4 heads, 32 channels, context 32, vocabulary 256 padded to 256$' seen.txt ||
+        fail "$(cat seen.txt)"; ok
+    grep -q '"n_head":4' config.json || fail "$(cat config.json)"; ok
+    for from in a.safetensors a.bin run/checkpoints/step-00000012/weights.safetensors; do
+        heads=; case $from in run*) heads='--heads 4' ;; esac
+        "$train" --data "$corpus" --init "$from" $heads --batch 4 --steps 3 --sample-tokens 0 --precision fp32 \
+            --out "from$checks" >out.txt 2>err.txt || fail "$(cat err.txt)"
+        grep -q '^model       2 layers, 4 heads (4 key/value), 32 channels, context 32, vocabulary 256:' err.txt || fail "$(cat err.txt)"
+        files_of "from$checks" >from.all
+        [ -e first.all ] || cp from.all first.all
+        same first.all from.all
+    done
+    # it goes on from what it had learned: the first loss is the old run's last, not ln 256
+    first=$(sed -n '1s/.*"loss":\([0-9.]*\),.*/\1/p' "from$((checks - 1))/metrics.jsonl")
+    awk "BEGIN { exit !($first < 5.2) }" || fail "the first loss is $first: the weights were not taken"; ok
+    refused 2 '--layers 3: a.bin has 2; leave the option out' "$train" --init a.bin --layers 3
+    refused 2 '--context 64: a.bin has 32' "$train" --init a.bin --context 64
+    refused 2 'with --resume: the checkpoint has the weights' "$train" --init a.bin --resume --out run
+    refused 2 'weights nothing.bin: cannot be opened' "$train" --init nothing.bin
+    head -c 2000 a.bin >cut.bin; refused 2 'weights cut.bin: has 2000 bytes, its sizes need' "$train" --init cut.bin
+    refused 2 'ends neither in .safetensors nor in .bin' "$bin/export" run --to a.txt
+    refused 1 'llm.c has fp32 and bf16' "$bin/export" run --to b.bin --type fp16
+    "$train" --data "$corpus" --init a.bin --context 16 --batch 4 --steps 1 --sample-tokens 0 --out short >out.txt 2>err.txt || fail "$(cat err.txt)"; ok
+    for type in bf16 fp32; do
+        "$bin/export" run --to $type.bin --type $type 2>err.txt || fail "$(cat err.txt)"
+    done
+    same a.bin fp32.bin; differ a.bin bf16.bin
+    # GPT-2's vocabulary: 50304 rows here, 50257 words in a file, and 50257 rows of a model from it
+    octal() { for b in "$@"; do printf "\\$(printf %03o "$b")"; done; }
+    { octal 136 216 52 1 1 0 0 0 244 1 0 0; head -c 1012 /dev/zero; i=0; while [ $i -lt 500 ]; do octal $((i * 7 % 250)) 1; i=$((i + 1)); done; } >tokens.bin
+    "$bin/inspect" tokens.bin >seen.txt 2>err.txt || fail "$(cat err.txt)"
+    grep -q '^tokens.bin: GPT-2 tokens of llm.c, version 1: 500 tokens$' seen.txt || fail "$(cat seen.txt)"; ok
+    "$train" --data tokens.bin --layers 1 --channels 16 --heads 2 --context 16 --batch 2 --steps 2 --sample-tokens 0 --out gpt2 >out.txt 2>err.txt || fail "$(cat err.txt)"
+    for to in g.safetensors g.bin; do
+        "$bin/export" gpt2 --to $to 2>err.txt || fail "$(cat err.txt)"
+        "$train" --data tokens.bin --init $to --batch 2 --steps 2 --sample-tokens 0 --out "of-$to" >out.txt 2>err.txt || fail "$(cat err.txt)"
+        grep -q 'vocabulary 50257:' err.txt || fail "the padding stayed: $(cat err.txt)"; ok
+    done
+    files_of of-g.bin >b.all; files_of of-g.safetensors >a.all; same a.all b.all
+    "$bin/inspect" g.bin >seen.txt && grep -q 'vocabulary 50257 padded to 50304$' seen.txt || fail "$(cat seen.txt)"; ok
+    "$bin/inspect" g.safetensors >seen.txt && grep -q '^wte.weight  *F32  *(50257,16) ' seen.txt || fail "$(cat seen.txt)"; ok
+    ;;
 memory)
     # VmHWM at most 1.10 x the ledger's peak + 64 MiB, on a run whose buffers dwarf the program.
     for precision in fp32 fp16; do
