@@ -76,11 +76,13 @@ inline model_size size_of_gpt(const gpt_config& c, const checkpointing& plan, in
     model_size m;
     for (const unit_info& u : map.units) m.units.push_back(u.size());
     const auto size = [&](int tensor) { return map.tensors[std::size_t(tensor)].size; };
-    for (int i = 0; i < int(map.tensors.size()); ++i) // bitsandbytes leaves in 32 bits:
-        if (i == t.wte || i == t.wpe || size(i) < 4096)
-            m.wide += size(i);
-        else
-            m.blocks8 += div_up(size(i), 256).n;
+    for (const tensor_info& x : map.tensors) // as train/block_moments.hpp cuts them
+        if (x.looked_up || x.size < 4096) {
+            m.wide += x.size;
+        } else {
+            const std::size_t begin = x.begin - map.units[std::size_t(x.unit)].begin;
+            m.blocks8 += (begin + x.size - 1) / 256 - begin / 256 + 1;
+        }
     m.largest_layer =
         std::max({size(t.wte), size(t.wpe), size(t.block[0].fc_weight) + size(t.block[0].fc_bias)});
     const std::size_t U = m.units[0], B = m.units[1];

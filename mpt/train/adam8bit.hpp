@@ -29,6 +29,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace mpt {
@@ -60,10 +61,9 @@ struct adam8bit {
         const float decay = float(lr * weight_decay);
         on.pool.for_each(parts.size(), [&](std::size_t task, int) {
             const moment_part& x = parts[task];
-            const std::size_t start = own.weights[x.piece].begin; // in the flat buffer
-            std::size_t at = x.at, block = x.block;
+            std::size_t at = x.at, block = x.block, room = moment_block - x.cell;
             for (std::size_t i = x.begin, n; i < x.end; i += n, at += n, ++block) {
-                n = std::min(x.end - i, moment_block - (start + i) % moment_block);
+                n = std::min(x.end - i, std::exchange(room, moment_block));
                 one_block(own, x, i, n, at, block, grads[x.piece].data.data() + i, numbers,
                           map.tensors[x.tensor].decays ? decay : 0.0f);
             }
@@ -109,7 +109,7 @@ private:
                 quantize_block(unsigned_map, v, own.v_codes.data() + at, n);
         }
         store<T>(own,
-                 {p, nullptr, nullptr, nullptr, weights, n, own.weights[x.piece].begin + i,
+                 {p, nullptr, nullptr, nullptr, weights, n, own.weights[x.piece].begin + i, at,
                   x.tensor, 0, decay != 0},
                  applied);
     }

@@ -6,8 +6,8 @@
 /// Idea     Large tensors keep m and v as codes of the dynamic maps, in blocks with an absmax each.
 ///          Small ones stay in fp32, they cost little; so do embeddings, whose rows see gradients
 ///          of very unlike sizes. A block is the part of one tensor that lies in one cell of 256 of
-///          the flat buffer: bitsandbytes' blocks where tensors begin at multiples of 256, else a
-///          shorter one first. So shards that end at multiples of 256 keep the bits of the whole.
+///          its unit: bitsandbytes' blocks where tensors begin at multiples of 256, else a shorter
+///          one first. So shards that cut units at multiples of 256 keep the bits of the whole.
 /// Formula  bytes = 2 codes + 8 blocks + 8 wide; 2.03125 a parameter in whole blocks of 256
 /// Breaks   a block over two tensors: the larger gradients of one make zeros of the other's.
 ///          A shard's edge inside a cell: two absmax for one, and other bits than unsharded
@@ -39,7 +39,13 @@ struct moment_part {
     bool low;          // in 8 bits
     std::size_t at;    // its first: of all codes, or of all moments in fp32
     std::size_t block; // its first, of all absmax
+    std::size_t cell;  // elements of the first cell that lie before `begin`
 };
+
+/// Cells that elements [begin, end) of a unit touch; not for none.
+inline std::size_t blocks_between(std::size_t begin, std::size_t end) {
+    return (end - 1) / moment_block - begin / moment_block + 1;
+}
 
 struct moment_sizes {
     std::size_t codes = 0;  // elements in 8 bits: a byte of m and one of v
@@ -61,12 +67,15 @@ std::vector<moment_part> moment_parts(const layout& map, const pieces<T>& owned,
         update_parts::by_tensor(
             map, start, start + n, [&](std::size_t from, std::size_t to, std::size_t tensor) {
                 const bool low = in_8_bits(map.tensors[tensor]);
+                const std::size_t unit = map.units[std::size_t(map.tensors[tensor].unit)].begin;
                 for (std::size_t i = from, end; i < to; i = end) {
-                    end = std::min(to, (i / task + 1) * task);
+                    const std::size_t in_unit = i - unit;
+                    end = std::min(to, unit + (in_unit / task + 1) * task);
                     std::size_t& at = low ? sum.codes : sum.wide;
-                    parts.push_back({p, i - start, end - start, tensor, low, at, sum.blocks});
+                    parts.push_back({p, i - start, end - start, tensor, low, at, sum.blocks,
+                                     in_unit % moment_block});
                     at += end - i;
-                    if (low) sum.blocks += (end - 1) / moment_block - i / moment_block + 1;
+                    if (low) sum.blocks += blocks_between(in_unit, end - unit);
                 }
             });
     }

@@ -57,6 +57,7 @@ struct chunk {
     const W* g;                              // gradients, still scaled; null in a pass without
     T* weights;
     std::size_t n, first;     // elements, and which of the flat buffer is the first
+    std::size_t packed;       // which of the rank's own it is, one piece behind the other
     std::size_t tensor, task; // which of the layout's, which block of the pass
     bool decays;
 };
@@ -128,7 +129,7 @@ void for_chunks(const cpu& on, const layout& map, const optimizer_state<T>& own,
                     if (!std::is_same_v<T, W>) update_parts::prefetch<1>(weights + i, n);
                     visit(chunk<T>{p ? p + i : copy, m ? m + i : nullptr, v ? v + i : nullptr,
                                    g ? update_parts::in_wide(g + i, n, wide) : nullptr, weights + i,
-                                   n, start + i, tensor, task, decays});
+                                   n, start + i, b.packed + i - b.begin, tensor, task, decays});
                 }
             });
     });

@@ -2,7 +2,9 @@
 #include "mpt/train/adam8bit.hpp"
 
 #include "mpt/base/memory.hpp"
+#include "mpt/nn/checkpointing.hpp"
 #include "mpt/nn/gpt_layout.hpp"
+#include "mpt/nn/model_size.hpp"
 #include "mpt/train/adamw.hpp"
 #include "mpt/train/master_weights.hpp"
 #include "rig.hpp"
@@ -32,6 +34,7 @@ layout mixed(std::size_t large = 5003) {
     map.tensors[std::size_t(map.add("a.wte", {71, 64}, 1))].looked_up = true;
     map.add("a.gain", {64}, 0, 1);
     map.add("a.w", {4096, 1}, 1);
+    map.add("a.one", {1}, 0);
     map.add_unit("b");
     map.add("b.below", {4095, 1}, 1);
     map.add("b.b", {13}, 0);
@@ -162,11 +165,12 @@ struct model {
                 const tensor_info& x = map.tensors[k];
                 if (x.begin < u.begin || x.begin >= u.end || x.size < 4096 || x.looked_up) continue;
                 for (std::size_t i = x.begin; i < x.begin + x.size; ++i) {
-                    const bool another =
-                        over_tensors ? block.size() == 256 : i / 256 != cell || int(k) != tensor;
+                    const bool another = over_tensors
+                                             ? block.size() == 256
+                                             : (i - u.begin) / 256 != cell || int(k) != tensor;
                     if (another && !block.empty()) f(block, at), at += block.size(), block.clear();
                     block.push_back(i);
-                    cell = i / 256, tensor = int(k);
+                    cell = (i - u.begin) / 256, tensor = int(k);
                 }
             }
             if (!block.empty()) f(block, at), at += block.size();
@@ -265,9 +269,9 @@ TEST_CASE("sabotage: the same check catches another map, other blocks, a sign th
 TEST_CASE("which tensors: 4096 elements and more, but no embedding; the bytes are the formula's") {
     const learner<float> l(mixed());
     CHECK(l.sizes.codes == 4096 + 5003 + 4106);
-    CHECK(l.sizes.wide == 71 * 64 + 64 + 4095 + 13);
-    // a.w begins at 4608 = 18 * 256: 16 blocks. b.w at 12812 = 50 * 256 + 12, of 5003 up to 17815
-    // = 69 * 256 + 151: 20. b.w2 from there up to 21921 = 85 * 256 + 161: 17
+    CHECK(l.sizes.wide == 71 * 64 + 64 + 1 + 4095 + 13);
+    // a.w begins at 4608 = 18 * 256: 16 blocks. In unit b, which begins at 8705, b.w begins at 4108
+    // = 16 * 256 + 12 and ends at 9111 = 35 * 256 + 151: 20. b.w2 up to 13217 = 51 * 256 + 161: 17
     CHECK(l.sizes.blocks == 16 + 20 + 17);
     memory mem;
     const buffer<std::uint8_t> mc(mem, kind::moments, l.sizes.codes, "m"),
@@ -283,6 +287,17 @@ TEST_CASE("which tensors: 4096 elements and more, but no embedding; the bytes ar
     const pieces<float> all{{{nullptr, 64 * 256}, 0}};
     CHECK(double(sizes_of_moments(one, all).bytes()) / (64 * 256) == 2.03125);
 
+    for (const int channels : {128, 36, 100, 4}) { // the estimate's formula counts the same
+        gpt_config c;
+        c.channels = channels, c.vocabulary = 1001, c.context = 33;
+        gpt_tensors names;
+        const layout gpt = gpt_layout(c, names);
+        const moment_sizes s = sizes_of_moments(gpt, pieces<float>{{{nullptr, gpt.size()}, 0}});
+        const model_size m = size_of_gpt(c, checkpointing::parse("none", c.layers), 1, 1, 2);
+        CHECK(s.wide == m.wide);
+        CHECK(s.blocks == m.blocks8);
+        CHECK(s.wide + s.codes == gpt.size());
+    }
     gpt_tensors t;
     const layout gpt = gpt_layout({}, t);
     for (const tensor_info& x : gpt.tensors) {
@@ -390,8 +405,8 @@ TEST_CASE("shards that end at multiples of 256 keep the bits of the whole") {
     const std::size_t n = map.size();
     const std::uint64_t whole = run({n});
     CHECK(run({256 * 20, n}) == whole);
-    CHECK(run({256, 256 * 31, 256 * 100, n}) == whole);
-    CHECK(run({4608, 12812, n}) == whole);    // a tensor's edge is a block's too
+    CHECK(run({256, 256 * 31, 8705 + 256 * 50, n}) == whole);
+    CHECK(run({4608, 8705 + 4108, n}) == whole); // a tensor's edge is a block's too
     CHECK(run({256 * 20 + 100, n}) != whole); // sabotage: an edge inside a cell of a.w
 }
 
@@ -406,7 +421,7 @@ TEST_CASE("the same bits with any instructions") { // this file is also built wi
     add(learner<float>(mixed()));
     add(learner<fp16>(mixed()));
     add(learner<bf16>(mixed(), 2, 5));
-    CHECK(h == 5634211167383995340u);
+    CHECK(h == 6474417414333402296u);
 }
 
 TEST_CASE("gradients summed in fp32 step 16-bit weights") {
@@ -470,7 +485,7 @@ TEST_CASE("what cannot be stepped is refused, and nothing is changed") {
     CHECK(says(with([](auto& s) { s.m_codes = s.m_codes.subspan(0, 5); }),
                "adam8bit: 8-bit codes of m and v: 5 and 13205; allocate 13205 each"));
     CHECK(says(with([](auto& s) { s.v_absmax = {}; }), "adam8bit: blocks of m and v: 53 and 0"));
-    CHECK(says(with([](auto& s) { s.v = {}; }), "adam8bit: 32-bit moments of m and v: 8716 and 0"));
+    CHECK(says(with([](auto& s) { s.v = {}; }), "adam8bit: 32-bit moments of m and v: 8717 and 0"));
     l.opt.beta2 = 1;
     CHECK(says(refusal([&] { l.step(g, 1, 1e-3); }), "adam8bit: beta1 0.9, beta2 1,"));
     CHECK(l.state() == before);
