@@ -91,32 +91,48 @@ private:
     mpt::buffer<int> inputs_, targets_; // (M,B,T)
 };
 
+/// What an optimizer keeps beside the weights.
+struct keeps {
+    int moments = 2;    // numbers a parameter
+    bool master = true; // of 16-bit weights; without one they are rounded stochastically
+};
+
 /// A GPT in T and everything its step reads and writes.
 template <class T, class Ops = mpt::loops>
 struct gpt_run {
     /// how: which blocks keep their activations; {}: all.
-    gpt_run(const mpt::gpt_config& c, int B, int M, int threads, mpt::checkpointing how = {})
+    gpt_run(const mpt::gpt_config& c, int B, int M, int threads, mpt::checkpointing how = {},
+            keeps k = {})
         : pool(threads), ops(pool, mem, mpt::gpt_scratch<T>(c, B, c.context)), model(c, ops),
           strategy(ops, model.map), P(model.map.size()), acts(mem, c, B, c.context, std::move(how)),
           weights_(mem, mpt::kind::weights, P, "weights"),
           grads_(mem, mpt::kind::grads, P, "gradients"),
           sums_(mem, mpt::kind::sums, M > 1 ? P : 0, "fp32 sums of gradients"),
-          master_(mem, mpt::kind::master, mpt::master_size<T>(P), "fp32 master weights"),
-          m_(mem, mpt::kind::moments, P, "Adam's m"), v_(mem, mpt::kind::moments, P, "Adam's v"),
+          master_(mem, mpt::kind::master, k.master ? mpt::master_size<T>(P) : 0,
+                  "fp32 master weights"),
+          m_(mem, mpt::kind::moments, k.moments > 0 ? P : 0, "first moments"),
+          v_(mem, mpt::kind::moments, k.moments > 1 ? P : 0, "second moments"),
           weights(weights_.span()), grads{grads_.span(), sums_.span()},
-          owned{mpt::master_of(master_.span(), strategy.mine(weights)), m_.span(), v_.span(),
-                strategy.mine(weights)} {
+          owned{{}, m_.span(), v_.span(), strategy.mine(weights), {}} {
+        if (k.master)
+            owned.master = mpt::master_of(master_.span(), owned.weights);
+        else
+            owned.rounding_seed = 1;
         start();
     }
 
     /// The first weights again, moments 0.
     void start(std::uint64_t seed = 1) {
-        for (const auto& p : owned.master) {
+        for (std::size_t i = 0; i < owned.weights.size(); ++i) {
+            const auto& p = owned.weights[i];
             std::vector<float> first(p.data.size());
+            std::vector<T> low(p.data.size());
             mpt::initial_values(model.map, seed, p.begin, first);
-            ops.copy_to_device(p.data, first);
+            mpt::cast(first.data(), low.data(), low.size());
+            ops.copy_to_device(p.data, low);
+            if constexpr (!mpt::own_master<T>)
+                if (!owned.master.empty()) ops.copy_to_device(owned.master[i].data, first);
         }
-        mpt::cast(ops, owned.master, owned.weights);
         ops.fill(owned.m, 0.0f);
         ops.fill(owned.v, 0.0f);
     }

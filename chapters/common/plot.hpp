@@ -22,6 +22,7 @@ struct plot {
     std::string title, x_name, y_name;
     std::vector<curve> curves;
     bool key_below = false; // the legend at the lower right, not at the upper
+    bool key_left = false;  // ... at the left
 
     std::string svg() const {
         const auto x = span(0), y = span(1);
@@ -63,7 +64,8 @@ struct plot {
             const curve& c = curves[i];
             const char* colour = colours[i % colours.size()];
             const double from = key_below ? height - bottom - 18 * double(curves.size()) - 12 : top;
-            const double row = from + 16 + 18 * double(i), key = width - right - 190;
+            const double row = from + 16 + 18 * double(i);
+            const double key = key_left ? left + 16 : width - right - 190;
             const bool dashed = c.style == curve::level;
             if (c.style == curve::dots) {
                 for (const auto& [x, v] : c.points)

@@ -107,7 +107,7 @@ void add_options(CLI::App& app, options& o) {
         ->check(CLI::IsMember({"cosine", "warmup-linear", "warmup-log", "constant"}))
         ->group(adam)
         ->capture_default_str();
-    app.add_option("--lr", o.lr, "learning rate after warm-up; sgd wants some 50 times adamw's")
+    app.add_option("--lr", o.lr, "learning rate after warm-up; sgd wants some 30 times adamw's")
         ->group(adam)
         ->capture_default_str();
     app.add_option("--min-lr", o.min_lr,

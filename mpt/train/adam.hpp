@@ -13,7 +13,7 @@
 ///          its own
 /// Source   Kingma and Ba 2015, arXiv:1412.6980; Loshchilov and Hutter 2019, arXiv:1711.05101,
 ///          section 2 (why they differ); torch.optim.Adam
-/// See      adamw.hpp, tests/train/adam_test.cpp
+/// See      adamw.hpp, tests/train/adam_test.cpp, chapters/08_optimizers.cpp
 #pragma once
 #include "mpt/nn/cpu.hpp"             // cpu
 #include "mpt/nn/params.hpp"          // pieces, layout

@@ -14,7 +14,7 @@
 ///          `add`. Shards cut elsewhere may change the last bit of a sum, which is in fp64
 /// Source   You et al. 2020, LAMB, arXiv:1904.00962, algorithm 2, with phi(x) = x; with correction
 ///          of m and v, as its versions 4 and 5 have it
-/// See      adamw.hpp, tests/train/lamb_test.cpp
+/// See      adamw.hpp, tests/train/lamb_test.cpp, chapters/08_optimizers.cpp
 #pragma once
 #include "mpt/nn/cpu.hpp"             // cpu
 #include "mpt/nn/params.hpp"          // pieces, layout

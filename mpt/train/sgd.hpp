@@ -13,7 +13,7 @@
 /// Breaks   m = mu m + (1 - mu) g' ("dampening") under the same lr: steps of 1/10 for mu = 0.9
 /// Source   Sutskever et al. 2013, On the importance of initialization and momentum in deep
 ///          learning; the form is torch.optim.SGD's, dampening 0
-/// See      adamw.hpp, tests/train/sgd_test.cpp
+/// See      adamw.hpp, tests/train/sgd_test.cpp, chapters/08_optimizers.cpp
 #pragma once
 #include "mpt/base/error.hpp"        // check
 #include "mpt/nn/cpu.hpp"            // cpu

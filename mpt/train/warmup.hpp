@@ -11,7 +11,7 @@
 ///          Nothing comes down after the warm-up; schedule.hpp has the cosine
 /// Source   DeepSpeed, deepspeed/runtime/lr_schedules.py, WarmupLR; Goyal et al. 2017,
 ///          arXiv:1706.02677, section 2.2 (gradual warm-up)
-/// See      schedule.hpp, tests/train/warmup_test.cpp
+/// See      schedule.hpp, tests/train/warmup_test.cpp, chapters/08_optimizers.cpp
 #pragma once
 #include "mpt/base/error.hpp" // check
 
