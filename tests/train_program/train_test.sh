@@ -140,7 +140,7 @@ resume)
                "--optimizer sgd --lr 0.1 --schedule warmup-log --stochastic-rounding" \
                "--optimizer sgd --momentum 0 --lr 0.1 --precision bf16 --schedule constant" \
                "--optimizer lamb --lr 0.02 --precision fp32 --schedule warmup-linear --min-lr 0.001" \
-               "--precision fp16 --dropout 0.1 --micro-batches 2" "--precision bf16" "--precision fp32" \
+               "--precision fp16 --dropout 0.1 --micro-batches 2 --scale-start 4096 --scale-interval 4" "--precision bf16" "--precision fp32" \
                "--precision tf32" "--precision fp16 --scale-start 1e9 --kv-heads 1" \
                "--scaler deepspeed --scale-start 2e5 --scale-interval 2 --scale-hysteresis 7" \
                "--scaler deepspeed --scale-start 4e5 --scale-interval 2 --scale-consecutive-hysteresis"; do
@@ -160,6 +160,15 @@ resume)
         # the ledger follows the optimizer: measured = formula
         grep -q 'total .* equal$' out2.txt || fail "$how: ledger and formula differ: $(cat out2.txt)"; ok
     done
+    # ten and ten are twenty, with dropout, two micro-batches, and the scale inside its window
+    twenty="--data $corpus --layers 2 --channels 32 --heads 4 --context 32 --batch 4 --steps 20 --sample-tokens 0"
+    twenty="$twenty --precision fp16 --dropout 0.1 --micro-batches 2 --scale-start 4096 --scale-interval 4"
+    "$train" $twenty --out twenty >out.txt 2>err.txt || fail "$(cat err.txt)"
+    "$train" $twenty --stop-after 10 --out ten >out.txt 2>err.txt || fail "$(cat err.txt)"
+    grep -q '"scaler._growth_tracker":"2"' "$(saved ten)/manifest.json" || fail "not inside a window: $(cat "$(saved ten)/manifest.json")"; ok
+    "$train" --resume --steps 20 --out ten --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+    same_run twenty ten
+    [ "$(rows ten/metrics.jsonl | sed 's/.*"loss_scale":\([0-9]*\).*/\1/' | sort -u | wc -l)" = 5 ] || fail 'the scale does not grow'; ok
     # sabotage: another seed, one step fewer, are other bytes
     tiny --precision fp16 --out other --seed 2 >out.txt 2>err.txt; differ_run whole other
     refused 2 '--resume: the run in whole has --channels 32, given is 64' "$train" --resume --out whole --channels 64
