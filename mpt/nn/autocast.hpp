@@ -162,6 +162,23 @@ public:
             base().template residual_forward<T>(o.write(y), o.read(x), o.read(branch), p, key, s);
         });
     }
+    void scaled_residual_forward(out y, in x, in branch, in alpha, float p, dropout_key key,
+                                 dropout_shape s) {
+        forward(operation::residual, number(key), {x, branch}, {alpha}, y,
+                [&]<class T>(operands<T>& o) {
+                    base().template scaled_residual_forward<T>(
+                        o.write(y), o.read(x), o.read(branch), o.weight(0, alpha), p, key, s);
+                });
+    }
+    void scaled_residual_backward(out dbranch, out dalpha, in dy, in branch, in alpha, float p,
+                                  dropout_key key, dropout_shape s) {
+        backward(operation::residual, number(key), dy, dbranch, branch,
+                 [&]<class T>(operands<T>& o) {
+                     base().template scaled_residual_backward<T>(o.write(dbranch), o.write(dalpha),
+                                                                 o.read(dy), o.read(branch),
+                                                                 o.weight(0, alpha), p, key, s);
+                 });
+    }
     void dropout_backward(out dx, in dy, float p, dropout_key key, dropout_shape s) {
         const bool alone = calls_.ran(operation::dropout, number(key)); // or in a residual
         backward(alone ? operation::dropout : operation::residual, number(key), dy, dx, {},

@@ -6,9 +6,9 @@
 /// Idea     A unit is acquired, used, released; backward says when its gradient is ready. Weights,
 ///          activations and their gradients are T; inside an operation everything is wide_t<T>
 ///          and rounded once. `ops` is the list of operations: plain loops (loops.hpp), kernels.
-/// Formula  x = wte[token] + wpe[t];  a block: x += attn(ln_1(x)), x += mlp(ln_2(x))
-///          logits = ln_f(x) wte^T;  loss = sum over targets of -log softmax(logits)[target], not
-///          divided: the step divides by the tokens of its whole window
+/// Formula  x = wte[token] + wpe[t];  a block: x += a attn(ln_1(x)), x += a' mlp(ln_2(x)), where a
+///          is 1 or learnt, and ln may be left out;  logits = ln_f(x) wte^T;  loss = sum over
+///          targets of -log softmax(logits)[target]: the step divides by its window's tokens
 /// Costs    about 6 P + 6 L C T operations a token, a third of them forward (attention is causal)
 /// Breaks   the gradient of wte comes from the head and, last, from the embedding: ready only then
 /// Source   Radford et al. 2019, section 2.3; Press and Wolf 2017, arXiv:1608.05859 (tied head)
@@ -59,10 +59,9 @@ public:
         }
 
         const auto head = s.acquire(weights, 0);
-        ops.layernorm_forward(acts.last, acts.mean, acts.rstd, x,
-                              view(map, head, tensors.ln_f_weight),
-                              view(map, head, tensors.ln_f_bias), norm(b)); // (B,T,C)
-        ops.linear_forward(acts.logits, acts.last, view(map, head, tensors.wte), {},
+        x = normed(acts.last, acts.mean, acts.rstd, x, head, tensors.ln_f_weight, tensors.ln_f_bias,
+                   b);                                                            // (B,T,C)
+        ops.linear_forward(acts.logits, x, view(map, head, tensors.wte), {},
                            {n(b), config.channels, config.vocabulary});           // (B,T,V)
         s.release(0);
         ops.cross_entropy_forward(acts.losses, acts.lse, acts.logits, b.targets, n(b),
@@ -79,13 +78,16 @@ public:
         const device_span<T> d = s.collect(grads, 0);
         {
             const auto head = s.acquire(weights, 0);
-            ops.linear_backward(acts.dbranch, view(map, d, tensors.wte), {}, acts.logits, acts.last,
+            const device_span<const T> x = input(acts, config.layers);
+            ops.linear_backward(config.layer_norm ? acts.dbranch : acts.dres,
+                                view(map, d, tensors.wte), {}, acts.logits, after(acts.last, x),
                                 view(map, head, tensors.wte),
                                 {n(b), config.channels, config.vocabulary});
-            ops.layernorm_backward(acts.dres, view(map, d, tensors.ln_f_weight),
-                                   view(map, d, tensors.ln_f_bias), acts.dbranch,
-                                   input(acts, config.layers), view(map, head, tensors.ln_f_weight),
-                                   acts.mean, acts.rstd, norm(b), false);
+            if (config.layer_norm)
+                ops.layernorm_backward(acts.dres, view(map, d, tensors.ln_f_weight),
+                                       view(map, d, tensors.ln_f_bias), acts.dbranch, x,
+                                       view(map, head, tensors.ln_f_weight), acts.mean, acts.rstd,
+                                       norm(b), false);
             s.release(0);
         }
         for (auto g = acts.plan.segments.rbegin(); g != acts.plan.segments.rend(); ++g)
@@ -98,6 +100,8 @@ public:
     }
 
 private:
+    using wide = device_span<wide_t<T>>;
+
     // Forward again, where checkpointing says so; then backward, on the weights acquired once.
     void backward_segment(strategy<T>& s, device_span<const T> weights, const batch& b,
                           gpt_acts<T>& acts, const segment& g, gradients<T>& grads) {
@@ -120,25 +124,27 @@ private:
                        const gpt_block_acts<T>& a) {
         const gpt_block_tensors& t = tensors.block[std::size_t(l)];
         const int C = config.channels;
-        ops.layernorm_forward(a.h1, a.mean1, a.rstd1, x, view(map, w, t.ln_1_weight),
-                              view(map, w, t.ln_1_bias), norm(b));                // (B,T,C)
-        ops.linear_forward(a.qkv, a.h1, view(map, w, t.qkv_weight), view(map, w, t.qkv_bias),
+        const auto h1 =
+            normed(a.h1, a.mean1, a.rstd1, x, w, t.ln_1_weight, t.ln_1_bias, b);  // (B,T,C)
+        ops.linear_forward(a.qkv, h1, view(map, w, t.qkv_weight), view(map, w, t.qkv_bias),
                            {n(b), C, config.qkv()});                              // (B,T,Q)
         ops.attention_forward(a.att, a.lse, a.qkv, heads(b), config.dropout, key(b, 1 + 3 * l));
-        // A branch's end needs no room of its own: it goes to where the sum will stand.
-        ops.linear_forward(a.mid, a.att, view(map, w, t.attn_weight), view(map, w, t.attn_bias),
+        // Without a scale a branch's end needs no room: it goes where the sum will stand.
+        const device_span<T> end1 = config.residual_scale ? a.end1 : a.mid;
+        ops.linear_forward(end1, a.att, view(map, w, t.attn_weight), view(map, w, t.attn_bias),
                            {n(b), C, C});                                         // (B,T,C)
-        ops.residual_forward(a.mid, x, a.mid, config.dropout, key(b, 2 + 3 * l), rows(b));
+        join_stream(a.mid, x, end1, w, t.scale_1, b, 2 + 3 * l);
 
-        ops.layernorm_forward(a.h2, a.mean2, a.rstd2, a.mid, view(map, w, t.ln_2_weight),
-                              view(map, w, t.ln_2_bias), norm(b));                // (B,T,C)
-        ops.linear_forward(a.fc, a.h2, view(map, w, t.fc_weight), view(map, w, t.fc_bias),
+        const auto h2 =
+            normed(a.h2, a.mean2, a.rstd2, a.mid, w, t.ln_2_weight, t.ln_2_bias, b); // (B,T,C)
+        ops.linear_forward(a.fc, h2, view(map, w, t.fc_weight), view(map, w, t.fc_bias),
                            {n(b), C, config.hidden()});                           // (B,T,4C)
         ops.gelu_forward(a.gelu, a.fc);
-        if (a.out.empty()) return; // nobody asks for it
-        ops.linear_forward(a.out, a.gelu, view(map, w, t.proj_weight), view(map, w, t.proj_bias),
+        const device_span<T> end2 = config.residual_scale ? a.end2 : a.out;
+        if (end2.empty()) return; // nobody asks for it
+        ops.linear_forward(end2, a.gelu, view(map, w, t.proj_weight), view(map, w, t.proj_bias),
                            {n(b), config.hidden(), C});                           // (B,T,C)
-        ops.residual_forward(a.out, a.mid, a.out, config.dropout, key(b, 3 + 3 * l), rows(b));
+        if (!a.out.empty()) join_stream(a.out, a.mid, end2, w, t.scale_2, b, 3 + 3 * l);
     }
 
     // acts.dres holds the gradient of the block's output, then of its input.
@@ -152,31 +158,68 @@ private:
         const device_span<T> datt =
             acts.dwide.subspan(dqkv.size(), tokens * std::size_t(C)); // Q <= 3C
 
-        device_span<const T> dend = through_dropout(acts, b, 3 + 3 * l);
+        device_span<const T> dend = leave_stream(acts, w, d, a.end2, t.scale_2, b, 3 + 3 * l);
         ops.linear_backward(acts.dwide, view(map, d, t.proj_weight), view(map, d, t.proj_bias),
                             dend, a.gelu, view(map, w, t.proj_weight), {n(b), config.hidden(), C});
         ops.gelu_backward(acts.dwide, acts.dwide, a.fc);
         ops.linear_backward(acts.dbranch, view(map, d, t.fc_weight), view(map, d, t.fc_bias),
-                            acts.dwide, a.h2, view(map, w, t.fc_weight),
+                            acts.dwide, after(a.h2, a.mid), view(map, w, t.fc_weight),
                             {n(b), C, config.hidden()});
-        ops.layernorm_backward(acts.dres, view(map, d, t.ln_2_weight), view(map, d, t.ln_2_bias),
-                               acts.dbranch, a.mid, view(map, w, t.ln_2_weight), a.mean2, a.rstd2,
-                               norm(b), true);
+        add_branch(acts, w, d, a.mid, a.mean2, a.rstd2, t.ln_2_weight, t.ln_2_bias, b);
 
-        dend = through_dropout(acts, b, 2 + 3 * l);
+        dend = leave_stream(acts, w, d, a.end1, t.scale_1, b, 2 + 3 * l);
         ops.linear_backward(datt, view(map, d, t.attn_weight), view(map, d, t.attn_bias), dend,
                             a.att, view(map, w, t.attn_weight), {n(b), C, C});
         ops.attention_backward(dqkv, datt, a.qkv, a.att, a.lse, heads(b), config.dropout,
                                key(b, 1 + 3 * l));
         ops.linear_backward(acts.dbranch, view(map, d, t.qkv_weight), view(map, d, t.qkv_bias),
-                            dqkv, a.h1, view(map, w, t.qkv_weight), {n(b), C, config.qkv()});
-        ops.layernorm_backward(acts.dres, view(map, d, t.ln_1_weight), view(map, d, t.ln_1_bias),
-                               acts.dbranch, x, view(map, w, t.ln_1_weight), a.mean1, a.rstd1,
-                               norm(b), true);
+                            dqkv, after(a.h1, x), view(map, w, t.qkv_weight),
+                            {n(b), C, config.qkv()});
+        add_branch(acts, w, d, x, a.mean1, a.rstd1, t.ln_1_weight, t.ln_1_bias, b);
     }
 
-    // The gradient of a branch's end: that of the residual stream, through the mask.
-    device_span<const T> through_dropout(gpt_acts<T>& acts, const batch& b, int layer) {
+    // What a branch begins with: ln(x) in h; in a model without layer norms x itself.
+    device_span<const T> normed(device_span<T> h, wide mean, wide rstd, device_span<const T> x,
+                                device_span<const T> w, int weight, int bias, const batch& b) {
+        if (config.layer_norm)
+            ops.layernorm_forward(h, mean, rstd, x, view(map, w, weight), view(map, w, bias),
+                                  norm(b));
+        return after(h, x);
+    }
+    device_span<const T> after(device_span<const T> h, device_span<const T> x) const {
+        return config.layer_norm ? h : x;
+    }
+    // acts.dbranch, the gradient of a branch's beginning, joins that of the residual stream x.
+    void add_branch(gpt_acts<T>& acts, device_span<const T> w, device_span<T> d,
+                    device_span<const T> x, wide mean, wide rstd, int weight, int bias,
+                    const batch& b) {
+        if (config.layer_norm)
+            ops.layernorm_backward(acts.dres, view(map, d, weight), view(map, d, bias),
+                                   acts.dbranch, x, view(map, w, weight), mean, rstd, norm(b),
+                                   true);
+        else
+            ops.template add<T>(acts.dres, acts.dres, acts.dbranch);
+    }
+
+    // out = x + a dropout(end), where end may be out.
+    void join_stream(device_span<T> out, device_span<const T> x, device_span<const T> end,
+                     device_span<const T> w, int scale, const batch& b, int layer) {
+        if (config.residual_scale)
+            ops.scaled_residual_forward(out, x, end, view(map, w, scale), config.dropout,
+                                        key(b, layer), rows(b));
+        else
+            ops.residual_forward(out, x, end, config.dropout, key(b, layer), rows(b));
+    }
+    // The gradient of a branch's end: that of the residual stream, through scale and mask.
+    device_span<const T> leave_stream(gpt_acts<T>& acts, device_span<const T> w, device_span<T> d,
+                                      device_span<const T> end, int scale, const batch& b,
+                                      int layer) {
+        if (config.residual_scale) {
+            ops.scaled_residual_backward(acts.dbranch, view(map, d, scale), acts.dres, end,
+                                         view(map, w, scale), config.dropout, key(b, layer),
+                                         rows(b));
+            return acts.dbranch;
+        }
         if (config.dropout == 0) return acts.dres;
         ops.dropout_backward(acts.dbranch, acts.dres, config.dropout, key(b, layer), rows(b));
         return acts.dbranch;

@@ -7,9 +7,10 @@
 ///          its own. Blocks that are run again share rooms; where such a segment ends, the residual
 ///          stream, input of the next, has a place of its own.
 /// Formula  with C channels, Q = (heads + 2 kv_heads) C / heads, V words; N rooms and R inputs of
-///          checkpointing.hpp, N = layers and R = 0 without:
-///          kept a token s (2 C + V + N (13 C + Q) + R C) + w (4 + N (4 + heads)),
-///          s = bytes of the scalar type, w = bytes of the type inside (4 for fp32 and below)
+///          checkpointing.hpp, N = layers and R = 0 without; n, a of gpt_layout.hpp, 1 and 0 in
+///          GPT-2: kept a token, with s bytes a scalar and w a number of the type inside (4 mostly)
+///          s ((1 + n) C + V + N ((11 + 2 n + 2 a) C + Q) + R C) + w (2 + 2 n + N (4 n + heads)):
+///          GPT-2's s (2 C + V + N (13 C + Q) + R C) + w (4 + N (4 + heads))
 /// Costs    nothing T x T is kept: attention probabilities are recomputed from lse
 /// Breaks   a plan for another number of layers: refused
 /// Source   Korthikanti et al. 2022, arXiv:2205.05198: attention's inside is what pays most to
@@ -27,7 +28,7 @@
 
 namespace mpt {
 
-/// What one block's forward computes and its backward reads.
+/// What one block's forward computes and its backward reads. Empty: what the model has not.
 template <class T>
 struct gpt_block_acts {
     device_span<T> h1;                   // (B,T,C)  after the first layer norm
@@ -37,6 +38,7 @@ struct gpt_block_acts {
     device_span<T> h2;                   // (B,T,C)  after the second layer norm
     device_span<T> fc, gelu;             // (B,T,4C) before and after gelu
     device_span<T> out;                  // (B,T,C)  residual stream behind the block
+    device_span<T> end1, end2;           // (B,T,C)  ends of the branches, for their scales
     device_span<wide_t<T>> mean1, rstd1; // (B,T)
     device_span<wide_t<T>> mean2, rstd2; // (B,T)
     device_span<wide_t<T>> lse;          // (B,heads,T)  log of the sum of exp of the scores
@@ -63,22 +65,26 @@ struct gpt_acts {
         device_span<T> low = low_.span();
         device_span<W> wide = wide_.span();
         const std::size_t C = n() * std::size_t(c.channels);
+        const std::size_t normed = C * std::size_t(c.norms()); // none without layer norms
+        const std::size_t of_norm = n() * std::size_t(c.norms());
         embedded = take(low, C);
         std::vector<gpt_block_acts<T>> room;
         for (int i = 0; i < plan.rooms(); ++i) {
             gpt_block_acts<T> b;
-            b.h1 = take(low, C);
+            b.h1 = take(low, normed);
             b.qkv = take(low, n() * std::size_t(c.qkv()));
             b.att = take(low, C);
             b.mid = take(low, C);
-            b.h2 = take(low, C);
+            b.h2 = take(low, normed);
             b.fc = take(low, 4 * C);
             b.gelu = take(low, 4 * C);
             b.out = take(low, C);
-            b.mean1 = take(wide, n());
-            b.rstd1 = take(wide, n());
-            b.mean2 = take(wide, n());
-            b.rstd2 = take(wide, n());
+            b.end1 = take(low, C * std::size_t(c.scales()));
+            b.end2 = take(low, C * std::size_t(c.scales()));
+            b.mean1 = take(wide, of_norm);
+            b.rstd1 = take(wide, of_norm);
+            b.mean2 = take(wide, of_norm);
+            b.rstd2 = take(wide, of_norm);
             b.lse = take(wide, n() * std::size_t(c.heads));
             room.push_back(b);
         }
@@ -86,10 +92,10 @@ struct gpt_acts {
             for (int i = 0; i < g.size(); ++i) block.push_back(room[std::size_t(g.room + i)]);
             if (g.again) block.back().out = take(low, C); // the room is overwritten, this stays
         }
-        last = take(low, C);
+        last = take(low, normed);
         logits = take(low, n() * std::size_t(c.vocabulary));
-        mean = take(wide, n());
-        rstd = take(wide, n());
+        mean = take(wide, of_norm);
+        rstd = take(wide, of_norm);
         lse = take(wide, n());
         losses = take(wide, n());
         device_span<T> passed = passed_.span();
@@ -112,12 +118,12 @@ struct gpt_acts {
 
 private:
     std::size_t low_size(const gpt_config& c) const {
-        return n() * std::size_t(2 * c.channels + c.vocabulary +
-                                 plan.rooms() * (13 * c.channels + c.qkv()) +
-                                 plan.segments_again() * c.channels);
+        const int block = (11 + 2 * c.norms() + 2 * c.scales()) * c.channels + c.qkv();
+        return n() * std::size_t((1 + c.norms()) * c.channels + c.vocabulary +
+                                 plan.rooms() * block + plan.segments_again() * c.channels);
     }
     std::size_t wide_size(const gpt_config& c) const {
-        return n() * std::size_t(4 + plan.rooms() * (4 + c.heads));
+        return n() * std::size_t(2 + 2 * c.norms() + plan.rooms() * (4 * c.norms() + c.heads));
     }
     template <class X>
     static device_span<X> take(device_span<X>& from, std::size_t count) {

@@ -6,7 +6,9 @@
 /// Idea     A list of operations is not told who calls it. The order of a model's calls is fixed,
 ///          so the n-th call has the n-th name. Policies and drifts speak of these names.
 /// Formula  sites: 4 + 10 layers, one more with dropout
-/// Breaks   a list of another model: autocast.hpp compares the kinds and refuses
+/// Breaks   a list of another model: autocast.hpp compares the kinds and refuses. A model without
+///          layer norms is refused here: its residual stream is what products read themselves, and
+///          a block that runs again would begin like the end of the one before (site_calls.hpp)
 /// Source   names of Hugging Face's GPT-2; add_1 and add_2 are the residual sums, loss the end
 /// See      gpt.hpp (who calls), autocast.hpp, tests/nn/autocast_test.cpp
 #pragma once
@@ -21,6 +23,11 @@
 namespace mpt {
 
 inline std::vector<site> gpt_sites(const gpt_config& c) {
+    check(c.layer_norm, "gpt sites: a model without layer norms has no list of operations for a ",
+          "precision policy; train it whole in one format, or with layer norms");
+    const auto scale = [&](const std::string& name) {
+        return c.residual_scale ? std::vector<std::string>{name} : std::vector<std::string>{};
+    };
     const auto with_bias = [](const std::string& name) {
         return std::vector<std::string>{name + ".weight", name + ".bias"};
     };
@@ -35,12 +42,12 @@ inline std::vector<site> gpt_sites(const gpt_config& c) {
         layer(operation::linear, "attn.c_attn");
         all.push_back({operation::attention, h + "attn", {}});
         layer(operation::linear, "attn.c_proj");
-        all.push_back({operation::residual, h + "add_1", {}});
+        all.push_back({operation::residual, h + "add_1", scale(h + "scale_1")});
         layer(operation::layernorm, "ln_2");
         layer(operation::linear, "mlp.c_fc");
         all.push_back({operation::gelu, h + "mlp.act", {}});
         layer(operation::linear, "mlp.c_proj");
-        all.push_back({operation::residual, h + "add_2", {}});
+        all.push_back({operation::residual, h + "add_2", scale(h + "scale_2")});
     }
     all.push_back({operation::layernorm, "ln_f", with_bias("ln_f")});
     all.push_back({operation::linear, "lm_head", {"wte.weight"}}); // tied

@@ -2,24 +2,26 @@
 /// @file loops.hpp
 /// The operations that models and steps call, done by plain loops.         tier 4, needs:
 /// nn/attention.hpp nn/cpu.hpp nn/cross_entropy.hpp nn/dropout.hpp nn/embedding.hpp nn/gelu.hpp
-/// nn/layernorm.hpp nn/linear.hpp nn/row_math.hpp nn/shapes.hpp numeric/cast.hpp
+/// nn/layernorm.hpp nn/linear.hpp nn/residual_scale.hpp nn/row_math.hpp nn/shapes.hpp
+/// numeric/cast.hpp
 ///
 /// Idea     A model is a template on such a list and calls its members. A list of kernels has the
 ///          same members; a struct derived from this one may shadow some, to watch or change them.
 /// Formula  each member is the function of the same name in its own header: see there
 /// See      gpt.hpp and mlp.hpp (who call it), tests/nn/loops_test.cpp
 #pragma once
-#include "mpt/nn/attention.hpp"     // attention_forward, attention_backward
-#include "mpt/nn/cpu.hpp"           // cpu
-#include "mpt/nn/cross_entropy.hpp" // cross_entropy_forward, cross_entropy_backward
-#include "mpt/nn/dropout.hpp"       // dropout_forward, dropout_backward, residual_forward
-#include "mpt/nn/embedding.hpp"     // embedding_forward, embedding_backward
-#include "mpt/nn/gelu.hpp"          // gelu_forward, gelu_backward
-#include "mpt/nn/layernorm.hpp"     // layernorm_forward, layernorm_backward
-#include "mpt/nn/linear.hpp"        // linear_forward, linear_backward
-#include "mpt/nn/row_math.hpp"      // row_sum
-#include "mpt/nn/shapes.hpp"        // the shapes
-#include "mpt/numeric/cast.hpp"     // cast, streaming_pays
+#include "mpt/nn/attention.hpp"      // attention_forward, attention_backward
+#include "mpt/nn/cpu.hpp"            // cpu
+#include "mpt/nn/cross_entropy.hpp"  // cross_entropy_forward, cross_entropy_backward
+#include "mpt/nn/dropout.hpp"        // dropout_forward, dropout_backward, residual_forward
+#include "mpt/nn/embedding.hpp"      // embedding_forward, embedding_backward
+#include "mpt/nn/gelu.hpp"           // gelu_forward, gelu_backward
+#include "mpt/nn/layernorm.hpp"      // layernorm_forward, layernorm_backward
+#include "mpt/nn/linear.hpp"         // linear_forward, linear_backward
+#include "mpt/nn/residual_scale.hpp" // scaled_residual_forward, scaled_residual_backward
+#include "mpt/nn/row_math.hpp"       // row_sum
+#include "mpt/nn/shapes.hpp"         // the shapes
+#include "mpt/numeric/cast.hpp"      // cast, streaming_pays
 
 #include <algorithm>
 #include <cstddef>
@@ -101,6 +103,18 @@ struct loops : cpu {
     void residual_forward(device_span<T> out, device_view<T> x, device_view<T> branch, float p,
                           dropout_key key, dropout_shape s) const {
         mpt::residual_forward<T>(*this, out, x, branch, p, key, s);
+    }
+    template <class T>
+    void scaled_residual_forward(device_span<T> out, device_view<T> x, device_view<T> branch,
+                                 device_view<T> alpha, float p, dropout_key key,
+                                 dropout_shape s) const {
+        mpt::scaled_residual_forward<T>(*this, out, x, branch, alpha, p, key, s);
+    }
+    template <class T>
+    void scaled_residual_backward(device_span<T> dbranch, device_span<T> dalpha,
+                                  device_view<T> dout, device_view<T> branch, device_view<T> alpha,
+                                  float p, dropout_key key, dropout_shape s) const {
+        mpt::scaled_residual_backward<T>(*this, dbranch, dalpha, dout, branch, alpha, p, key, s);
     }
     template <class T> // T may be const here: only the logits tell it
     void cross_entropy_forward(device_span<wide_t<std::remove_const_t<T>>> losses,

@@ -63,7 +63,9 @@ inline std::size_t activation_bytes(const gpt_config& c, const checkpointing& pl
                                     std::size_t s) {
     const amount C = c.channels, Q = c.qkv(), V = c.vocabulary, H = c.heads;
     const amount N = plan.rooms(), R = plan.segments_again(), w = std::max<std::size_t>(s, 4);
-    return (n * (s * (2 * C + V + N * (13 * C + Q) + R * C) + w * (4 + N * (4 + H)))).n;
+    const amount norms = c.norms(), scales = c.scales(); // n and a of the card there
+    const amount stream = (1 + norms) * C + V, block = (11 + 2 * norms + 2 * scales) * C + Q;
+    return (n * (s * (stream + N * block + R * C) + w * (2 + 2 * norms + N * (4 * norms + H)))).n;
 }
 
 /// A GPT in scalars of `s` bytes, on micro-batches of `rows` rows of `tokens` tokens.

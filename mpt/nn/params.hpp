@@ -32,8 +32,10 @@ struct tensor_info {
     float deviation = 0; // initial values: normal(0, deviation) where > 0,
     float constant = 0;  // else this constant
     int unit = 0;
-    bool decays = false;    // weight decay: matrices yes; biases and norms no
-    bool looked_up = false; // an embedding: a step sees the rows of its tokens only
+    bool decays = false;      // weight decay: matrices yes; biases, norms, residual scales no
+    bool looked_up = false;   // an embedding: a step sees the rows of its tokens only
+    std::size_t tail = 0;     // of normal initial values, so many at the end
+    float tail_deviation = 0; // have this deviation: v in the matrix of q, k and v
 };
 
 /// A run of tensors that is gathered, reduced and checkpointed together.
@@ -64,7 +66,7 @@ struct layout {
         unit_info& unit = units.back();
         const bool matrix = shape.size() >= 2;
         tensors.push_back({std::move(name), std::move(shape), unit.end, size, deviation, constant,
-                           int(units.size()) - 1, matrix});
+                           int(units.size()) - 1, matrix, false, 0, 0});
         unit.end += size;
         return int(tensors.size()) - 1;
     }
@@ -118,11 +120,13 @@ inline void initial_values(const layout& map, std::uint64_t seed, std::size_t be
         const tensor_info& t = map.tensors[number];
         const std::size_t from = std::max(begin, t.begin);
         const std::size_t to = std::min(begin + out.size(), t.begin + t.size);
-        for (std::size_t i = from; i < to; ++i)
-            out[i - begin] =
-                t.deviation > 0
-                    ? t.deviation * initial_normal(seed, std::uint32_t(number), i - t.begin)
-                    : t.constant;
+        for (std::size_t i = from; i < to; ++i) {
+            const std::size_t at = i - t.begin;
+            const float deviation = at < t.size - t.tail ? t.deviation : t.tail_deviation;
+            out[i - begin] = t.deviation > 0
+                                 ? deviation * initial_normal(seed, std::uint32_t(number), at)
+                                 : t.constant;
+        }
     }
 }
 

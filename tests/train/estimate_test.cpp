@@ -266,7 +266,10 @@ bool equals(const lived& l, const estimate& e) {
 
 TEST_CASE_TEMPLATE("what a run holds = its estimate, byte for byte; units in flight as well", T,
                    float, bf16) {
-    for (const gpt_config& c : {odd, shape(1, 1, 1, 8, 3, 5), shape(4, 2, 2, 6, 5, 300)})
+    gpt_config tfixup = odd, scaled = shape(4, 2, 2, 6, 5, 300), rezero = scaled;
+    tfixup.layer_norm = rezero.layer_norm = false;
+    scaled.residual_scale = rezero.residual_scale = true;
+    for (const gpt_config& c : {odd, shape(1, 1, 1, 8, 3, 5), tfixup, scaled, rezero})
         for (const std::string words : {"none", "every:1", "sqrt", "blocks:0"})
             for (const int M : {1, 3}) {
                 CAPTURE(words);
