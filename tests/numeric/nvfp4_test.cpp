@@ -96,6 +96,20 @@ TEST_CASE("the tables: 51 tensors of two blocks, three flows") {
     CHECK(!wrong_tensors("exact", nvfp4_flow::transformer_engine, quantised).empty());
 }
 
+TEST_CASE("1/6 as a factor is not division by 6: a tie of a block's scale shows it") {
+    // amax 12: S = 2688 / 12 = 224. A block up to 9: paper, 9 / 6 * 224 = 336, a tie between 320
+    // (7A) and 352, goes to the even code. fp32(1/6) is above 1/6: 336 and an ulp, 352 (7B). The
+    // elements then are 9 / (320 / 224) = 6.3, past the largest, and 9 / (352 / 224) = 5.7: 6.
+    std::vector<float> x(32, 1);
+    x[0] = 12, x[16] = 9;
+    const tensor paper = quantised(x, nvfp4_flow::paper);
+    const tensor te = quantised(x, nvfp4_flow::transformer_engine);
+    CHECK(paper.scales == std::vector<std::uint32_t>{0x7E, 0x7A});
+    CHECK(te.scales == std::vector<std::uint32_t>{0x7E, 0x7B});
+    CHECK(paper.values[16] == doctest::Approx(6 * 320 / 224.0));
+    CHECK(te.values[16] == doctest::Approx(6 * 352 / 224.0));
+}
+
 // The exact flow by definition: nearest by distance in double, where all products are exact.
 static tensor by_definition(const std::vector<float>& x) {
     const auto e2 = mx_model::by_name("e2m1"), e4 = mx_model::by_name("e4m3");

@@ -229,3 +229,18 @@ TEST_CASE("the same order over DeepSpeed's machine") {
     CHECK_FALSE(other.update());
     CHECK(other.value() == 32768);
 }
+
+TEST_CASE("a state taken over between unscale and update: every optimizer begins again") {
+    grad_scaler<> scaler;
+    optimizer one, two;
+    const scale_words saved = scaler.state();
+    scaler.unscale(one, bad, "block 2"); // of a step that the saved run has not seen
+    CHECK(scaler.step(two, good));
+    scaler.restore(saved);
+    CHECK(says(refusal([&] { scaler.update(); }), "No inf checks were recorded prior to update"));
+    scaler.unscale(one, bad, "block 3"); // neither a second unscale
+    CHECK(scaler.step(two, good));       // nor a second step
+    CHECK_FALSE(scaler.update());
+    CHECK(scaler.scale.last.why == "block 3");
+    CHECK(scaler.scale.skipped == 1);
+}

@@ -106,8 +106,15 @@ TEST_CASE("where there are several, they are counted, the first is named by tens
     h = inspected();
     CHECK(h.first_bad == 3);
     CHECK(describe(h, map) == "4 of 50.0 K gradients not finite, first in first.b");
-    h.count = 12600000;
-    CHECK(says(describe(h, map), "4 of 12.6 M gradients"));
+    x[1] = fp16(-INFINITY); // two in one block: it is looked at from its end
+    CHECK(inspected().bad == 5);
+    CHECK(inspected().first_bad == 1);
+    const auto counted = [&](std::size_t count) { return h.count = count, describe(h, map); };
+    CHECK(says(counted(9999), "4 of 9999 gradients"));
+    CHECK(says(counted(10000), "4 of 10.0 K gradients"));
+    CHECK(says(counted(999900), "4 of 999.9 K gradients"));
+    CHECK(says(counted(1000000), "4 of 1.0 M gradients"));
+    CHECK(says(counted(12600000), "4 of 12.6 M gradients"));
     CHECK(says(describe(health{}, map), "another rank"));
 }
 
