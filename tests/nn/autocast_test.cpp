@@ -310,6 +310,45 @@ TEST_CASE("a pass that was broken off does not shift the names of the next") {
     CHECK(checks::same_bits(f.numbers(), want));
 }
 
+TEST_CASE("calls: blocks run again are found afresh, also after a backward that was broken off") {
+    const std::vector<site> sites = {{operation::embedding, "e", {}},
+                                     {operation::layernorm, "a", {}},
+                                     {operation::linear, "b", {}},
+                                     {operation::layernorm, "c", {}},
+                                     {operation::linear, "d", {}}};
+    const int keys[5] = {};
+    site_calls calls(sites);
+    const auto pass = [&] {
+        for (std::size_t i = 0; i < sites.size(); ++i)
+            CHECK(calls.forward(sites[i].op, &keys[i]) == i);
+    };
+    pass();
+    CHECK(calls.forward(operation::layernorm, &keys[1]) == 1); // backward begins with "a" ...
+    CHECK(calls.forward(operation::linear, &keys[2]) == 2);    // ... and ends before "c"
+    pass();
+    CHECK(calls.forward(operation::layernorm, &keys[1]) == 1); // "a" again, and not "c"
+    CHECK(calls.forward(operation::linear, &keys[2]) == 2);
+    CHECK(calls.backward(operation::linear, &keys[2]) == 2);
+}
+
+TEST_CASE("use() forgets who wrote what: what lies where an old result lay is an input") {
+    const std::vector<site> sites = {{operation::gelu, "act.0", {}},
+                                     {operation::gelu, "act.1", {}}};
+    memory mem;
+    thread_pool pool(1);
+    autocast<fp16> ops(pool, mem, std::size_t(1) << 20);
+    std::vector<float> x = checks::numbers<float>(7, 1), y(7), z(7);
+    const auto pass = [&](std::vector<float>& from, std::vector<float>& to) {
+        ops.use(precision_policy::all_low(), sites, layout(), 14);
+        ops.gelu_forward(checks::span(y), checks::span(from));
+        ops.gelu_forward(checks::span(to), checks::span(y));
+        CHECK(ops.casts().size() == 1);
+        CHECK(ops.casts().front().text() == "input -> act.0: 7 values, fp32 to fp16");
+    };
+    pass(x, z);
+    pass(z, x); // z was a result in 16 bits; the model that is used now has not written it
+}
+
 TEST_CASE("another model: an MLP, with a list of sites made by hand") {
     const std::vector<int> widths = {6, 11, 7, 5};
     const std::vector<site> sites = {

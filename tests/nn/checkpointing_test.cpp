@@ -201,6 +201,8 @@ TEST_CASE("plans: segments in order, the last one kept") {
     CHECK(shape(checkpointing::every(5, 5)) == "0-5");
     CHECK(shape(checkpointing::sqrt(1)) == "0-1");
     CHECK(shape(checkpointing::sqrt(12)) == "0-3 again, 3-6 again, 6-9 again, 9-12");
+    CHECK(shape(checkpointing::sqrt(6)) == "0-2 again, 2-4 again, 4-6"); // 2.4
+    CHECK(shape(checkpointing::sqrt(7)) == "0-3 again, 3-6 again, 6-7"); // 2.6
     CHECK(shape(checkpointing::chosen({3, 0}, 4)) == "0-1 again, 1-2, 2-3, 3-4");
     CHECK(shape(checkpointing::chosen({}, 2)) == "0-1, 1-2");
     for (const int L : {1, 2, 5, 12, 48, 97}) {

@@ -50,6 +50,9 @@ TEST_CASE("drift: shares of what is not zero in fp32; overflow and underflow are
     CHECK(std::isnan(d.cosine));
     CHECK(!of({none, inf}, {1, 1}).inf_first);
     CHECK(of<bf16>({0x1p-15f}, {0x1p-15f}).subnormal == 0); // bf16's range is fp32's
+    // The smallest normal number has all bits, the one below it one less; signs do not matter.
+    const float normal = format<fp16>::min_normal, below = normal - 0x1p-24f;
+    CHECK(of({normal, -normal, below, -below}, {normal, -normal, below, -below}).subnormal == 50);
 }
 
 TEST_CASE("drift of one rounding is a third of u, and below its bound u") {
@@ -64,6 +67,21 @@ TEST_CASE("drift of one rounding is a third of u, and below its bound u") {
     CHECK(d.relative > u / std::sqrt(12.0));
     for (float& v : low) v = float(fp16(v * 1.001f)); // the sabotage: one part in a thousand more
     CHECK(of(low, x).relative > u);
+}
+
+TEST_CASE("the bound of a site: u for a rounding, three of them at each site that has run low") {
+    struct list { // what drift_bounds asks of autocast
+        std::vector<bool> low;
+        const std::vector<bool>& sites() const { return low; }
+        bool ran_low(std::size_t i) const { return low[i]; }
+    };
+    const std::vector<double> bounds = drift_bounds<fp16>(list{{false, true, false, true}});
+    CHECK(bounds.size() == 4);
+    CHECK(bounds[0] == 0);
+    CHECK(bounds[1] == doctest::Approx(0x1p-11 * std::sqrt(3.0)));
+    CHECK(bounds[2] == bounds[1]);
+    CHECK(bounds[3] == doctest::Approx(0x1p-11 * std::sqrt(6.0)));
+    CHECK(drift_bounds<bf16>(list{{true}})[0] == doctest::Approx(0x1p-8 * std::sqrt(3.0)));
 }
 
 TEST_CASE("the first site that is out of its bound") {

@@ -77,6 +77,13 @@ TEST_CASE("the planted faults leave fp32 unchanged, bit for bit") {
         CHECK(loss(fault) == loss("none"));
 }
 
+TEST_CASE("results() shows one pass, as long as it runs") {
+    rig<fp16> f("none");
+    f.loss(precision_policy::autocast());
+    CHECK(f.low.size() == gpt_sites(f.c).size());
+    CHECK(!f.ops.watch); // what it wrote to may be gone by the next pass
+}
+
 TEST_CASE("the culprit, and the readers of what it writes, for faults in three places") {
     CHECK(found("lm_head") == words{"lm_head"}); // the loss is fp32 by autocast's list
     CHECK(found("lm_head", "all-low") == words{"lm_head", "loss"});
