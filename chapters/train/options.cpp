@@ -213,6 +213,9 @@ void at_least(const char* name, V value, V least, const char* what) {
     mpt::check(value >= least, name, ' ', value, ": wanted ", least, " or more ", what);
 }
 
+// May a loss scale be it? 1 over a subnormal one would be infinite.
+bool has_inverse(float scale) { return scale > 0 && std::isnormal(scale); }
+
 // Values that no single option shows to be wrong, and ranges. One line each.
 void check_values(const options& o) {
     at_least("--batch", o.batch, 1, "rows");
@@ -235,7 +238,8 @@ void check_values(const options& o) {
     at_least("--scale-interval", o.scale_interval, 0, "steps (0: the scaler's own)");
     at_least("--scale-hysteresis", o.scale_hysteresis, 1, "overflows");
     const auto in_range = [](const char* name, float value, bool ok, const char* wanted) {
-        mpt::check(ok && std::isfinite(value), name, ' ', value, ": wanted ", wanted);
+        mpt::check(ok && std::isfinite(value), name, ' ', value, ": wanted ", wanted,
+                   std::isfinite(value) ? "" : ", and finite");
     };
     in_range("--dropout", o.dropout, o.dropout >= 0 && o.dropout < 1, "0 up to below 1");
     in_range("--lr", o.lr, o.lr > 0, "more than 0");
@@ -255,7 +259,7 @@ void check_values(const options& o) {
     mpt::check(o.warmup == -1 || o.warmup >= 2 || !o.schedule.starts_with("warmup"), "--warmup ",
                o.warmup, " with --schedule ", o.schedule, ": wanted 2 or more, or -1");
     in_range("--clip", o.clip, o.clip >= 0, "0 or more");
-    in_range("--scale-start", o.scale_start, o.scale_start > 0, "more than 0");
+    in_range("--scale-start", o.scale_start, has_inverse(o.scale_start), "1.2e-38 or more");
     in_range("--scale-min", o.scale_min, o.scale_min >= 0 && o.scale_min <= o.scale_start,
              "0 up to --scale-start");
     mpt::check(o.scaler != "deepspeed" || o.scale_min > 0, "--scale-min ", o.scale_min,
@@ -264,8 +268,8 @@ void check_values(const options& o) {
     if (!o.scale.empty() && o.scale != "dynamic") {
         char* end = nullptr;
         const float value = std::strtof(o.scale.c_str(), &end);
-        mpt::check(*end == 0 && std::isfinite(value) && value > 0, "--scale ", o.scale,
-                   ": wanted dynamic, or a finite number above 0");
+        mpt::check(*end == 0 && has_inverse(value), "--scale ", o.scale,
+                   ": wanted dynamic, or a finite number above 0, 1.2e-38 or more");
     }
 }
 

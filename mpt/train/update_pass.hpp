@@ -31,6 +31,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <type_traits>
 #include <vector>
@@ -174,8 +175,10 @@ void check_step(const char* who, const layout& map, const optimizer_state<T>& ow
     for (const auto& p : own.weights)
         check(p.begin + p.data.size() <= map.size(), who, ": a piece up to element ",
               p.begin + p.data.size(), " of ", map.size(), "; take pieces of this layout");
-    check(std::isfinite(factor) && std::isfinite(lr) && lr >= 0, who, ": factor ", factor,
-          ", learning rate ", lr, "; both must be finite, the rate not negative");
+    const double most = double(std::numeric_limits<wide_t<T>>::max()); // 1/S of a tiny S is beyond
+    check(std::abs(factor) <= most && lr >= 0 && lr <= most, who, ": factor ", factor,
+          ", learning rate ", lr, "; both must be finite in ", name<wide_t<T>>(),
+          ", the rate not negative");
 }
 
 } // namespace mpt

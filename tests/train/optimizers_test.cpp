@@ -206,6 +206,11 @@ TEST_CASE_TEMPLATE("what cannot be stepped is refused, and nothing is changed", 
         return refusal([&] { l.opt.step(l.machine.on, l.map, s, grads, factor, lr); });
     };
     CHECK(says(with(l.own(), NAN, 1e-3), ": factor nan, learning rate 0.001; both must be finite"));
+    CHECK(says(with(l.own(), 1e40, 1e-3), // in fp32 infinite: a gradient of 0 would become NaN
+               ": factor 1e+40, learning rate 0.001; both must be finite in fp32"));
+    CHECK(says(with(l.own(), -INFINITY, 1e-3), ": factor -inf"));
+    CHECK(says(with(l.own(), 1, 1e39), "learning rate 1e+39"));
+    CHECK(says(with(l.own(), 1, NAN), "learning rate nan"));
     CHECK(says(with(l.own(), 1, -1), "learning rate -1"));
     optimizer_state<fp16> s = l.own();
     std::vector<float> more(l.map.size() + 1);

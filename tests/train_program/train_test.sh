@@ -47,6 +47,9 @@ bad_input)
     refused 2 '--lr -1: wanted more than 0' "$train" --lr -1
     refused 2 '--scale zero: wanted dynamic' "$train" --scale zero
     refused 2 '--scale 0: wanted dynamic' "$train" --scale 0
+    refused 2 '--scale 1e-40: wanted dynamic' "$train" --scale 1e-40
+    refused 2 '--scale-start 9.99995e-41: wanted 1.2e-38 or more' "$train" --scale-start 1e-40 --scale-min 0
+    refused 2 '--scale-start inf: wanted 1.2e-38 or more, and finite' "$train" --scale-start inf
     refused 2 '--scaler' "$train" --scaler apex
     refused 2 '--scale-hysteresis: --scaler grad has no hysteresis; add --scaler deepspeed' "$train" --scale-hysteresis 2
     refused 2 '--scale-consecutive-hysteresis: --scaler grad has no' "$train" --scale-consecutive-hysteresis
