@@ -4,6 +4,7 @@
 
 #include "mpt/nn/cpu.hpp"           // cpu
 #include "mpt/train/adam.hpp"       // adam: step
+#include "mpt/train/adam8bit.hpp"   // adam8bit: step
 #include "mpt/train/adamw.hpp"      // adamw: step
 #include "mpt/train/grad_accum.hpp" // accumulate
 #include "mpt/train/inspect.hpp"    // inspect
@@ -95,10 +96,11 @@ void bench_optimizers(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
     const std::string against_passes = "AdamW, fused, against 5 passes";
     const std::string l2 = "Adam with L2, 28 bytes", momentum = "SGD with momentum, 20 bytes",
                       plain = "SGD, 12 bytes", layerwise = "LAMB, 40 bytes",
-                      no_master = "AdamW, bf16, stochastic, 22 bytes";
+                      no_master = "AdamW, bf16, stochastic, 22 bytes",
+                      eight_bits = "AdamW, 8-bit moments, against fused AdamW";
     bool wanted = false;
     for (const auto& row :
-         {against_stream, against_passes, l2, momentum, plain, layerwise, no_master})
+         {against_stream, against_passes, l2, momentum, plain, layerwise, no_master, eight_bits})
         wanted |= table.wants(row);
     if (!wanted) return;
     mpt::layout map;
@@ -144,6 +146,24 @@ void bench_optimizers(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
             no_master, "GB/s", 0, // 2 gradient, 4 weight, 16 of m and v
             {"", 22e-9 * double(n), [&] { adam.step(on, map, alone, bgrads, 1.0, 1e-5); }},
             limit.as_side());
+    }
+
+    if (table.wants(eight_bits)) {
+        mpt::block_moments<mpt::fp16> state;
+        state.master = own.master, state.weights = own.weights;
+        const mpt::moment_sizes sizes = mpt::sizes_of_moments(map, own.weights);
+        const mpt::kind kind = mpt::kind::moments;
+        mpt::buffer<std::uint8_t> mc(mem, kind, sizes.codes, "m"), vc(mem, kind, sizes.codes, "v");
+        mpt::buffer<float> ma(mem, kind, sizes.blocks, "m"), va(mem, kind, sizes.blocks, "v");
+        state.m_codes = mc.span(), state.v_codes = vc.span();
+        state.m_absmax = ma.span(), state.v_absmax = va.span();
+        state.begin();
+        mpt::adam8bit low;
+        low.weight_decay = 0.1;
+        table.compare( // at most 1.5 times fused AdamW's time
+            eight_bits, "M/s", 0.667,
+            {"", 1e-6 * double(n), [&] { low.step(on, map, state, grads, 1.0, 1e-5); }},
+            {"fused AdamW", 1e-6 * double(n), fused});
     }
 
     if (!table.wants(against_passes)) return;

@@ -25,10 +25,24 @@ struct memory_plan {
 
 /// What a parameter costs besides its gradient.
 struct parameter_cost {
-    std::size_t size;    // bytes of a weight
-    bool master;         // fp32 beside it
-    std::size_t moments; // numbers of the optimizer
+    std::size_t size; // bytes of a weight
+    bool master;      // fp32 beside it
+    mpt::optimizer_kind optimizer;
 };
+
+inline std::string why_moments(const mpt::model_size& m, mpt::optimizer_kind kind) {
+    switch (kind) {
+    case mpt::optimizer_kind::adamw:
+        return "8 a parameter: Adam's m and v in fp32";
+    case mpt::optimizer_kind::adam8:
+        return "2 a parameter, 8 a block of 256 (" + std::to_string(m.blocks8) +
+               "); 8 a parameter of embeddings and small tensors (" + std::to_string(m.wide) + ")";
+    case mpt::optimizer_kind::adam16:
+        return "4 a parameter: Adam's m and v in bf16";
+    default:
+        return "4 a parameter: the momentum in fp32";
+    }
+}
 
 /// The estimate of a run on one rank, and why in words. scratch: bytes of all workers' scratch.
 inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointing& acts,
@@ -38,9 +52,7 @@ inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointin
     size.temp += scratch;
     mpt::training_plan plan;
     plan.weight = each.size, plan.master = each.master, plan.micro_batches = micro_batches;
-    plan.optimizer = each.moments == 2   ? mpt::optimizer_kind::adamw
-                     : each.moments == 1 ? mpt::optimizer_kind::momentum
-                                         : mpt::optimizer_kind::sgd;
+    plan.optimizer = each.optimizer;
     const mpt::estimate bytes = mpt::estimate_bytes(size, plan);
     memory_plan p;
     for (int k = 0; k < mpt::kinds; ++k) p.bytes[std::size_t(k)] = bytes.at(mpt::kind(k));
@@ -51,8 +63,7 @@ inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointin
     why(mpt::kind::weights) = why(mpt::kind::grads) = s + " a parameter";
     why(mpt::kind::sums) = "4 a parameter: gradients summed in fp32";
     why(mpt::kind::master) = "4 a parameter: fp32 master weights";
-    why(mpt::kind::moments) = each.moments == 2 ? "8 a parameter: Adam's m and v in fp32"
-                                                : "4 a parameter: the momentum in fp32";
+    why(mpt::kind::moments) = why_moments(size, each.optimizer);
     why(mpt::kind::activations) =
         "tokens x (" + s + " (2C + V + " + rooms + " (13C + Q)" +
         (R ? " + " + std::to_string(R) + " C" : "") + ") + 4 (4 + " + rooms + " (4 + heads)))" +

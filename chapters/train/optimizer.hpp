@@ -3,6 +3,8 @@
 #pragma once
 #include "options.hpp"
 
+#include "../common/kept_moments.hpp"
+
 #include "mpt/train/adam.hpp"     // adam: step
 #include "mpt/train/adamw.hpp"    // adamw: step
 #include "mpt/train/lamb.hpp"     // lamb: step
@@ -14,10 +16,12 @@
 #include <functional>
 #include <variant>
 
-/// One of the four, by the verbs that all have.
+/// One of them, by the verbs that all have.
 class optimizer {
 public:
     explicit optimizer(const options& o) {
+        if (o.moments == "bf16") which_.emplace<mpt::adamw_bf16>();
+        if (o.optimizer == "adam8bit") which_.emplace<mpt::adam8bit>();
         if (o.optimizer == "adam") which_.emplace<mpt::adam>();
         if (o.optimizer == "sgd") which_.emplace<mpt::sgd>().momentum = o.momentum;
         if (o.optimizer == "lamb") which_.emplace<mpt::lamb>();
@@ -33,17 +37,21 @@ public:
         return std::visit([](auto& x) -> long& { return x.applied; }, which_);
     }
     long applied() const { return const_cast<optimizer*>(this)->applied(); }
-    std::size_t moments() const { // numbers a parameter
-        return std::visit([](const auto& x) { return std::size_t(x.moments()); }, which_);
+    mpt::optimizer_kind kind() const { // what it keeps
+        using k = mpt::optimizer_kind;
+        if (std::holds_alternative<mpt::adam8bit>(which_)) return k::adam8;
+        if (std::holds_alternative<mpt::adamw_bf16>(which_)) return k::adam16;
+        const int numbers = std::visit([](const auto& x) { return x.moments(); }, which_);
+        return numbers == 2 ? k::adamw : numbers == 1 ? k::momentum : k::sgd;
     }
     template <class T>
     void step(const mpt::cpu& on, const mpt::layout& map, const mpt::optimizer_state<T>& own,
-              const mpt::owned_gradients<T>& g, double factor, double lr) {
-        std::visit([&](auto& x) { x.step(on, map, own, g, factor, lr); }, which_);
+              kept_moments& kept, const mpt::owned_gradients<T>& g, double factor, double lr) {
+        std::visit([&](auto& x) { kept.step(x, on, map, own, g, factor, lr); }, which_);
     }
 
 private:
-    std::variant<mpt::adamw, mpt::adam, mpt::sgd, mpt::lamb> which_;
+    std::variant<mpt::adamw, mpt::adam, mpt::sgd, mpt::lamb, mpt::adam8bit, mpt::adamw_bf16> which_;
 };
 
 /// The rate of the step after so many applied ones.

@@ -97,8 +97,9 @@ void add_options(CLI::App& app, options& o) {
 
     const char* adam = "Optimizer";
     app.add_option("--optimizer", o.optimizer,
-                   "adamw, adam (decay in the gradient), sgd, lamb (a rate a tensor)")
-        ->check(CLI::IsMember({"adamw", "adam", "sgd", "lamb"}))
+                   "adamw, adam8bit (adamw with moments in 8 bits), adam (decay in the gradient), "
+                   "sgd, lamb (a rate a tensor)")
+        ->check(CLI::IsMember({"adamw", "adam8bit", "adam", "sgd", "lamb"}))
         ->group(adam)
         ->capture_default_str();
     app.add_option("--schedule", o.schedule,
@@ -120,10 +121,11 @@ void add_options(CLI::App& app, options& o) {
     app.add_option("--weight-decay", o.weight_decay, "of matrices")
         ->group(adam)
         ->capture_default_str();
-    app.add_option("--beta1", o.beta1, "of adamw, adam and lamb")
-        ->group(adam)
-        ->capture_default_str();
-    app.add_option("--beta2", o.beta2, "of adamw, adam and lamb")
+    app.add_option("--beta1", o.beta1, "of all but sgd")->group(adam)->capture_default_str();
+    app.add_option("--beta2", o.beta2, "of all but sgd")->group(adam)->capture_default_str();
+    app.add_option("--moments", o.moments,
+                   "of adamw: fp32, or bf16, rounded stochastically: 4 bytes a parameter less")
+        ->check(CLI::IsMember({"fp32", "bf16"}))
         ->group(adam)
         ->capture_default_str();
     app.add_option("--momentum", o.momentum, "of sgd; 0: none, and no buffer for it")
@@ -290,6 +292,7 @@ void check_optimizer(const CLI::App& app, const options& o) {
         mpt::check(app.count(name) == 0 || used, name, " with ", beside,
                    ": it has no use for that; leave one of the two out");
     };
+    only("--moments", o.optimizer == "adamw", "--optimizer " + o.optimizer);
     only("--momentum", o.optimizer == "sgd", "--optimizer " + o.optimizer);
     only("--beta1", o.optimizer != "sgd", "--optimizer sgd");
     only("--beta2", o.optimizer != "sgd", "--optimizer sgd");
@@ -315,6 +318,7 @@ std::map<std::string, std::string> lasting(const options& o) {
             {"steps", std::to_string(o.steps)},
             {"seed", std::to_string(o.seed)},
             {"optimizer", o.optimizer},
+            {"moments", o.moments},
             {"schedule", o.schedule},
             {"momentum", mpt::shortest(o.momentum)},
             {"stochastic-rounding", o.stochastic_rounding ? "true" : "false"},

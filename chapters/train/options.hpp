@@ -24,7 +24,8 @@ struct options {
     std::uint64_t seed = 1;
 
     // the optimizer
-    std::string optimizer = "adamw"; // adamw, adam, sgd, lamb
+    std::string optimizer = "adamw"; // adamw, adam8bit, adam, sgd, lamb
+    std::string moments = "fp32";    // of adamw: fp32, bf16
     std::string schedule = "cosine"; // cosine, warmup-linear, warmup-log, constant
     float lr = 2e-3f, min_lr = -1;   // cosine: at the end, -1: a tenth of lr; warmup-*: at first
     long warmup = -1;                // applied steps; -1: a twentieth of steps

@@ -49,11 +49,11 @@ struct step_row {
 class report {
 public:
     report(const options& o, const mpt::token_data& data, const mpt::gpt_config& config,
-           std::size_t P, std::size_t weight_bytes, std::size_t moments, std::size_t scratch,
+           std::size_t P, std::size_t weight_bytes, mpt::optimizer_kind kind, std::size_t scratch,
            long done)
         : o_(o), data_(data), config_(config), P_(P),
           plan_(plan_memory(config, mpt::checkpointing::parse(o.checkpointing, o.layers),
-                            {weight_bytes, weight_bytes < 4 && !o.stochastic_rounding, moments},
+                            {weight_bytes, weight_bytes < 4 && !o.stochastic_rounding, kind},
                             o.micro_batches, o.batch, scratch * std::size_t(o.threads))),
           metrics_(o.out + "/metrics.jsonl", done, [this](const auto& row) { keep(row, losses_); }),
           validations_(o.out + "/validation.jsonl", done,

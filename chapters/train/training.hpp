@@ -11,6 +11,7 @@
 #include "run_folder.hpp"
 #include "scaler.hpp"
 
+#include "../common/kept_moments.hpp"
 #include "../common/progress.hpp"
 
 #include "mpt/base/memory.hpp"          // memory, buffer
@@ -48,11 +49,10 @@ inline void save_on_interrupt() {
     std::signal(SIGTERM, ask);
 }
 
-/// What lives as long as the run. Every byte is in `mem`'s ledger. moments: numbers a parameter
-/// that the optimizer keeps.
+/// What lives as long as the run. Every byte is in `mem`'s ledger. kind: what the optimizer keeps.
 template <class T>
 struct training {
-    training(const options& o, const mpt::token_data& data, std::size_t moments)
+    training(const options& o, const mpt::token_data& data, mpt::optimizer_kind kind)
         : o(o), data(data), pool(o.threads), mem(o.device_memory),
           config(model_config(o, data.vocabulary)),
           ops(pool, mem, scratch_bytes(), o.precision == "tf32"), model(config, ops, o.seed),
@@ -62,8 +62,7 @@ struct training {
           sums_(mem, mpt::kind::sums, o.micro_batches > 1 ? P : 0, "fp32 sums of gradients"),
           master_(mem, mpt::kind::master, o.stochastic_rounding ? 0 : mpt::master_size<T>(P),
                   "fp32 master weights"),
-          m(mem, mpt::kind::moments, moments > 0 ? P : 0, "first moments"),
-          v(mem, mpt::kind::moments, moments > 1 ? P : 0, "second moments"),
+          moments(mem, model.map, kind, o.seed),
           inputs(mem, mpt::kind::data, rows() * std::size_t(o.context), "inputs"),
           targets(mem, mpt::kind::data, rows() * std::size_t(o.context), "targets"),
           host_inputs(inputs.size()), host_targets(targets.size()) {
@@ -91,8 +90,8 @@ struct training {
     /// What the optimizer updates: my part, which on one rank is all.
     mpt::optimizer_state<T> owned() {
         const auto mine = strategy.mine(weights.span());
-        if (o.stochastic_rounding) return {{}, m.span(), v.span(), mine, o.seed};
-        return {mpt::master_of(master_.span(), mine), m.span(), v.span(), mine, {}};
+        if (o.stochastic_rounding) return {{}, {}, {}, mine, o.seed};
+        return {mpt::master_of(master_.span(), mine), {}, {}, mine, {}};
     }
 
     /// Micro-batch `micro` of attempted step `step`.
@@ -130,7 +129,8 @@ struct training {
     mpt::one_rank<T> strategy;
     std::size_t P; // parameters
     mpt::buffer<T> weights, grads_;
-    mpt::buffer<float> sums_, master_, m, v;
+    mpt::buffer<float> sums_, master_;
+    kept_moments moments;
     mpt::buffer<int> inputs, targets;
     std::vector<int> host_inputs, host_targets;
     std::optional<mpt::gpt_acts<T>> acts;
@@ -151,14 +151,20 @@ struct state {
     long attempted = 0; // steps begun; the schedule counts those applied
 };
 
+/// The tensors of a buffer: the model's, or one without a name of its own: kept_moments::each.
+inline std::vector<mpt::named_tensor> tensors_of(const std::vector<mpt::named_tensor>& model,
+                                                 const std::string& prefix, std::size_t size) {
+    if (prefix.empty() || prefix.back() == '.') return model;
+    return {{"", {size}, 0, size}};
+}
+
 /// Every buffer that a checkpoint keeps: each(file, what stands before a tensor's name, buffer).
 /// Weights that are their master's rounded copy are kept too: `sample` reads no more than them.
 template <class T, class Each>
 void saved_buffers(training<T>& run, Each each) {
     each("weights", "", run.weights.span());
     if (!mpt::own_master<T>) each("master", "", run.master_.span());
-    each("moments", "m.", run.m.span());
-    each("moments", "v.", run.v.span());
+    run.moments.each([&](const char* name, auto buffer) { each("moments", name, buffer); });
 }
 
 /// The rest of a checkpoint: options by their names, "scaler.KEY", counts. Random numbers and the
@@ -178,7 +184,7 @@ void save(training<T>& run, const state& now, const std::string& dir) {
         const auto room = std::make_shared<std::vector<U>>();
         rooms.push_back(room);
         if (files.empty() || files.back().name != file) files.push_back({file, {}});
-        mpt::add_tensors(files.back().tensors, tensors, prefix,
+        mpt::add_tensors(files.back().tensors, tensors_of(tensors, prefix, x.size()), prefix,
                          std::span<const U>(run.ops.on_host(x, *room)));
     });
     mpt::save_checkpoint(checkpoints_of(dir), std::uint64_t(now.attempted), std::move(files),
@@ -202,7 +208,8 @@ void load(training<T>& run, state& now, const std::string& folder) {
             reader = std::make_unique<mpt::safetensors::reader>(saved.path(file), "checkpoint");
         const auto room = std::make_shared<std::vector<U>>();
         const std::span<U> host = run.ops.on_host(x, *room);
-        reads.try_emplace(file, *reader, advice).first->second.want(tensors, prefix, host);
+        reads.try_emplace(file, *reader, advice)
+            .first->second.want(tensors_of(tensors, prefix, x.size()), prefix, host);
         to_device.push_back([&run, x, room, host] { run.ops.copy_to_device(x, host); });
     });
     for (const auto& [file, r] : reads) r.nothing_else();
@@ -231,8 +238,7 @@ void begin(training<T>& run) {
             run.set_weights(i, part);
         }
     }
-    run.ops.fill(run.m.span(), 0.0f);
-    run.ops.fill(run.v.span(), 0.0f);
+    run.moments.begin();
 }
 
 template <class T>
@@ -241,7 +247,7 @@ int train(const options& given) {
     const mpt::token_data data = mpt::load_tokens(o.data.empty() ? MPT_CORPUS : o.data);
     mpt::require_context(data, o.context);
     state now{optimizer(o), scaler(o)};
-    training<T> run(o, data, now.rule.moments());
+    training<T> run(o, data, now.rule.kind());
     std::unique_ptr<mpt::trace> trace;
     if (!o.trace.empty()) trace = std::make_unique<mpt::trace>(o.trace);
 
@@ -261,7 +267,7 @@ int train(const options& given) {
     const long last = o.stop_after ? o.stop_after : o.steps;
     mpt::check(now.attempted < last || now.attempted == o.steps, "--stop-after ", o.stop_after,
                ": the run in ", o.out, " is at step ", now.attempted, " already; give a later one");
-    report told(o, data, run.config, run.P, sizeof(T), now.rule.moments(), run.scratch_bytes(),
+    report told(o, data, run.config, run.P, sizeof(T), now.rule.kind(), run.scratch_bytes(),
                 now.attempted);
     told.start();
     if (o.resume)
@@ -306,7 +312,7 @@ int train(const options& given) {
         if (applied) {
             const mpt::range r(trace.get(), mpt::lane::compute, "optimizer");
             const double factor = mpt::clip_factor(norm, o.clip) / S; // unscale and clip, in fp32
-            now.rule.step(run.ops, run.model.map, owned, g, factor, lr);
+            now.rule.step(run.ops, run.model.map, owned, run.moments, g, factor, lr);
             run.strategy.publish(run.weights.span());
         }
         ++now.attempted;

@@ -29,6 +29,7 @@ namespace mpt {
 enum class optimizer_kind {
     adamw,    // 8 bytes: m and v in fp32. Adam and LAMB as well
     adam8,    // 2.03: m and v in a byte each, an fp32 scale for 256 of them; 8 for `wide` tensors
+    adam16,   // 4: m and v in bf16
     momentum, // 4: SGD with momentum
     sgd       // 0
 };
@@ -88,6 +89,7 @@ inline amount moment_bytes(const model_size& m, optimizer_kind o, amount held, a
         const std::size_t wide = div_up(m.wide, N).n;
         return amount(wide) * 8 + amount(held.n - wide) * 2 + div_up(m.blocks8, N) * 2 * 4;
     }
+    case optimizer_kind::adam16:
     case optimizer_kind::momentum:
         return held * 4;
     default:

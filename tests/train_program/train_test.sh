@@ -60,6 +60,8 @@ bad_input)
     refused 2 '--scale-interval -1: wanted 0 or more' "$train" --scale-interval -1
     refused 2 '--optimizer' "$train" --optimizer adagrad
     refused 2 '--schedule' "$train" --schedule step
+    refused 2 '--moments with --optimizer adam8bit: it has no use for that' "$train" --optimizer adam8bit --moments bf16
+    refused 2 '--moments' "$train" --moments fp8
     refused 2 '--momentum with --optimizer adamw: it has no use for that' "$train" --momentum 0.9
     refused 2 '--momentum 1: wanted 0 up to below 1' "$train" --optimizer sgd --momentum 1
     refused 2 '--beta1 with --optimizer sgd' "$train" --optimizer sgd --beta1 0.9
@@ -143,6 +145,8 @@ resume)
                "--optimizer sgd --lr 0.1 --schedule warmup-log --stochastic-rounding" \
                "--optimizer sgd --momentum 0 --lr 0.1 --precision bf16 --schedule constant" \
                "--optimizer lamb --lr 0.02 --precision fp32 --schedule warmup-linear --min-lr 0.001" \
+               "--optimizer adam8bit --precision fp16 --micro-batches 2" "--optimizer adam8bit --precision fp32" \
+               "--optimizer adam8bit --precision bf16 --stochastic-rounding" "--moments bf16 --precision bf16" \
                "--precision fp16 --dropout 0.1 --micro-batches 2 --scale-start 4096 --scale-interval 4" "--precision bf16" "--precision fp32" \
                "--precision tf32" "--precision fp16 --scale-start 1e9 --kv-heads 1" \
                "--scaler deepspeed --scale-start 2e5 --scale-interval 2 --scale-hysteresis 7" \
@@ -184,6 +188,8 @@ resume)
     differ_run "rounded--seed 1" "rounded--seed 2"
     tiny --precision bf16 --optimizer adam --out adam >out.txt 2>err.txt; tiny --precision bf16 --out adamw >out.txt 2>err.txt
     differ_run adam adamw
+    tiny --precision bf16 --moments bf16 --out low1 >out.txt 2>err.txt; tiny --precision bf16 --moments bf16 --seed 2 --out low2 >out.txt 2>err.txt
+    differ_run low1 low2
     refused 2 '--resume: the run in whole has --steps 12, given is 24' "$train" --resume --out whole --steps 24
     # a scale that was saved by the other scaler, or by another version, is refused by name
     refused 2 '--resume: the run in whole has --scaler deepspeed, given is grad' "$train" --resume --out whole --scaler grad
@@ -328,6 +334,12 @@ metrics)
     adam=$(moments); [ "${adam:-0}" -gt 0 ] || fail 'no moments'
     tiny --precision bf16 --optimizer sgd --out half >out.txt 2>err.txt || fail "$(cat err.txt)"
     [ "$(moments)" = $((adam / 2)) ] || fail "moments of sgd: $(moments), of adamw $adam"; ok
+    tiny --precision bf16 --moments bf16 --out low >out.txt 2>err.txt || fail "$(cat err.txt)"
+    [ "$(moments)" = $((adam / 2)) ] || fail "moments in bf16: $(moments), in fp32 $adam"; ok
+    # of each block mlp.c_fc and mlp.c_proj, 4 x 32 x 32, are in 8 bits: 16 cells of 256, and 17
+    tiny --precision bf16 --optimizer adam8bit --out less >out.txt 2>err.txt || fail "$(cat err.txt)"
+    [ "$(moments)" = $((adam - 4 * 4096 * 8 + 4 * 4096 * 2 + 2 * 33 * 8)) ] || fail "moments of adam8bit: $(moments), of adamw $adam"; ok
+    grep -q 'total .* equal$' out.txt || fail "ledger and formula differ: $(cat out.txt)"; ok
     tiny --precision bf16 --optimizer sgd --momentum 0 --stochastic-rounding --out none >out.txt 2>err.txt || fail "$(cat err.txt)"
     grep -q '^  moments\|^  master' out.txt && fail "moments or a master: $(cat out.txt)"
     grep -q 'total .* equal$' out.txt || fail "ledger and formula differ: $(cat out.txt)"; ok
@@ -336,7 +348,7 @@ metrics)
     "$train" --help >help.txt 2>err.txt || fail '--help fails'
     for o in precision steps stop-after micro-batches batch data layers heads kv-heads channels context \
              dropout checkpoint-activations lr seed threads out resume device-memory optimizer schedule momentum \
-             stochastic-rounding; do
+             stochastic-rounding moments; do
         grep -q -- "--$o\b" help.txt || fail "--help has no --$o"; ok
     done
     ;;
@@ -489,6 +501,22 @@ precisions|soak)
                                   exit !(NF == 3 && b <= 1.01 * a) }'; }
     within $losses || fail "more than 1 % apart:$losses"; ok
     within 2.00 2.00 2.03 && fail 'sabotage: 1.5 % apart was let pass'; ok
+    ;;
+eight_bits|eight_bits_soak)
+    # Moments in 8 bits end within 2 % of fp32's: the default run, whole (soak); or as many steps of a
+    # small model, whose larger matrices are in 8 bits, for less than a twentieth of the time.
+    small='--layers 2 --channels 48 --context 32 --batch 4'
+    [ "$case_name" = eight_bits_soak ] && small=
+    losses=
+    for how in adamw adam8bit 'adamw --moments bf16'; do
+        "$train" --optimizer $how $small --sample-tokens 0 --out "$how" >out.txt 2>err.txt || fail "$(cat err.txt)"
+        loss=$(sed -n 's/^validation loss \([0-9.]*\) .*/\1/p' out.txt)
+        losses="$losses $loss"
+        echo "$how: validation loss $loss, moments $(sed -n 's/^  moments *\([0-9]*\) .*/\1/p' out.txt) bytes"
+    done
+    within() { echo "$*" | awk '{ exit !(NF == 3 && $2 <= 1.02 * $1 && $3 <= 1.02 * $1) }'; }
+    within $losses || fail "more than 2 % above fp32:$losses"; ok
+    within 2.00 2.05 2.00 && fail 'sabotage: 2.5 % above was let pass'; ok
     ;;
 *) fail "no case $case_name" ;;
 esac

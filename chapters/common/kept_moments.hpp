@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// kept_moments.hpp -- what an optimizer keeps of the gradients between steps, in any of its forms.
+#pragma once
+#include "mpt/base/memory.hpp"         // memory, buffer
+#include "mpt/train/adam8bit.hpp"      // adam8bit: step
+#include "mpt/train/adamw_bf16.hpp"    // adamw_bf16: step
+#include "mpt/train/block_moments.hpp" // block_moments, sizes_of_moments
+#include "mpt/train/estimate.hpp"      // optimizer_kind
+#include "mpt/train/update_pass.hpp"   // optimizer_state
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+struct kept_moments {
+    /// Of all parameters, on one rank. seed: of the bits that round moments in bf16.
+    kept_moments(mpt::memory& mem, const mpt::layout& map, mpt::optimizer_kind kind,
+                 std::uint64_t seed)
+        : kept_moments(
+              mem, kind, map.size(), seed,
+              kind == mpt::optimizer_kind::adam8
+                  ? mpt::sizes_of_moments(map, mpt::pieces<float>{{{nullptr, map.size()}, 0}})
+                  : mpt::moment_sizes{}) {}
+
+    void begin() { // before the first step
+        mpt::block_moments<float> blocks;
+        fill(blocks);
+        blocks.begin();
+        for (const auto& x : {m_low.span(), v_low.span()})
+            std::fill_n(x.data(), x.size(), mpt::bf16());
+    }
+
+    /// One step of `rule` on weights and master of `own`.
+    template <class Rule, class T, class G>
+    void step(Rule& rule, const mpt::cpu& on, const mpt::layout& map,
+              const mpt::optimizer_state<T>& own, const G& grads, double factor, double lr) {
+        if constexpr (std::is_same_v<Rule, mpt::adam8bit>) {
+            mpt::block_moments<T> state{own, {}, {}, {}, {}};
+            fill(state);
+            rule.step(on, map, state, grads, factor, lr);
+        } else if constexpr (std::is_same_v<Rule, mpt::adamw_bf16>) {
+            rule.step(on, map, mpt::bf16_moments<T>{own, m_low.span(), v_low.span(), seed}, grads,
+                      factor, lr);
+        } else {
+            mpt::optimizer_state<T> state = own;
+            state.m = m.span(), state.v = v.span();
+            rule.step(on, map, state, grads, factor, lr);
+        }
+    }
+
+    /// f(name, buffer). A name that ends in a point stands before those of the tensors, which lie
+    /// in the buffer as in the layout; else the buffer is one tensor of its own.
+    template <class F>
+    void each(F f) {
+        const bool whole = m_codes.size() == 0;
+        f(whole ? "m." : "m_in_32_bits", m.span());
+        f(whole ? "v." : "v_in_32_bits", v.span());
+        f("m_codes", m_codes.span());
+        f("v_codes", v_codes.span());
+        f("m_absmax", m_absmax.span());
+        f("v_absmax", v_absmax.span());
+        f("m.", m_low.span());
+        f("v.", v_low.span());
+    }
+
+    mpt::buffer<float> m, v;                    // in 32 bits
+    mpt::buffer<std::uint8_t> m_codes, v_codes; // in 8
+    mpt::buffer<float> m_absmax, v_absmax;
+    mpt::buffer<mpt::bf16> m_low, v_low; // in 16
+    std::uint64_t seed;
+
+private:
+    kept_moments(mpt::memory& mem, mpt::optimizer_kind kind, std::size_t P, std::uint64_t seed,
+                 const mpt::moment_sizes& s)
+        : m(mem, mpt::kind::moments, wide(kind, P, s, false), "first moments"),
+          v(mem, mpt::kind::moments, wide(kind, P, s, true), "second moments"),
+          m_codes(mem, mpt::kind::moments, s.codes, "codes of first moments"),
+          v_codes(mem, mpt::kind::moments, s.codes, "codes of second moments"),
+          m_absmax(mem, mpt::kind::moments, s.blocks, "absmax of first moments"),
+          v_absmax(mem, mpt::kind::moments, s.blocks, "absmax of second moments"),
+          m_low(mem, mpt::kind::moments, kind == mpt::optimizer_kind::adam16 ? P : 0, "bf16 m"),
+          v_low(mem, mpt::kind::moments, kind == mpt::optimizer_kind::adam16 ? P : 0, "bf16 v"),
+          seed(seed) {}
+
+    static std::size_t wide(mpt::optimizer_kind kind, std::size_t P, const mpt::moment_sizes& s,
+                            bool second) {
+        if (kind == mpt::optimizer_kind::adamw) return P;
+        if (kind == mpt::optimizer_kind::adam8) return s.wide;
+        return kind == mpt::optimizer_kind::momentum && !second ? P : 0;
+    }
+    template <class T>
+    void fill(mpt::block_moments<T>& s) {
+        s.m = m.span(), s.v = v.span();
+        s.m_codes = m_codes.span(), s.v_codes = v_codes.span();
+        s.m_absmax = m_absmax.span(), s.v_absmax = v_absmax.span();
+    }
+};
