@@ -18,7 +18,7 @@
 
 struct choices {
     std::string sabotage = "none";
-    int threads = 0;
+    int threads = 0, rows = 16;
     long steps = 150;
     bool ladder = false;
 };
@@ -197,18 +197,20 @@ std::size_t measured(const spending& how, const choices& o, bool& planned, doubl
 }
 
 int ladder(const choices& o) {
+    const int B = o.rows;
     //! [ladder]
     const spending rows[] = {
-        {"fp32, AdamW", kind::adamw, false, 16, 1, false}, // and from here on in bf16:
-        {"16-bit weights, fp32 master", kind::adamw, true, 16, 1, false},
-        {"  ... moments in 8 bits", kind::adam8, true, 16, 1, false},
-        {"  ... no master, stochastic", kind::adam8, false, 16, 1, false},
-        {"  ... every block runs again", kind::adam8, false, 16, 1, true},
-        {"  ... 16 micro-batches of 1 row", kind::adam8, false, 1, 16, true},
+        {"fp32, AdamW", kind::adamw, false, B, 1, false}, // and from here on in bf16:
+        {"16-bit weights, fp32 master", kind::adamw, true, B, 1, false},
+        {"  ... moments in 8 bits", kind::adam8, true, B, 1, false},
+        {"  ... no master, stochastic", kind::adam8, false, B, 1, false},
+        {"  ... every block runs again", kind::adam8, false, B, 1, true},
+        {"  ... micro-batches of one row", kind::adam8, false, 1, B, true},
         {"instead: SGD, 1 row a step", kind::sgd, false, 1, 1, true}};
     //! [ladder]
-    std::printf("%-33s %12s %12s %7s %9s\n", "the default model, 16 rows a step", "bytes",
-                "formula", "times", "CPU s");
+    std::printf("%-33s %12s %12s %7s %9s\n",
+                mpt::join("the default model, ", B, " rows a step").c_str(), "bytes", "formula",
+                "times", "CPU s");
     bool all = true;
     std::size_t first = 0, last = 0, before = ~std::size_t(0);
     bool falls = true;
@@ -237,6 +239,7 @@ int main(int argc, char** argv) {
                    "What optimizers keep: in 32, 16 and 8 bits; one pass or many.");
     args.add("--steps", o.steps, "training steps of each optimizer", 1);
     args.add("--ladder", o.ladder, "one way to save memory after the other, on the default model");
+    args.add("--rows", o.rows, "with --ladder: rows of 128 tokens a step", 2, 1024);
     args.add("--sabotage", o.sabotage, "break it", {"none", "fp32-copy", "round-early"});
     args.add_threads(o.threads);
     return args.run([&] { return o.ladder ? ladder(o) : compare(o); });

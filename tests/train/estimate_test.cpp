@@ -79,6 +79,7 @@ TEST_CASE("bytes a parameter by precision and optimizer") {
     CHECK(each(2, true, optimizer_kind::adamw, 3) == 20);
     CHECK(each(2, false, optimizer_kind::adamw, 1) == 12);
     CHECK(each(2, true, optimizer_kind::adam8, 1) == 10.03125);
+    CHECK(each(2, true, optimizer_kind::adam16, 1) == 12);
     CHECK(each(2, true, optimizer_kind::momentum, 1) == 12);
     CHECK(each(2, true, optimizer_kind::sgd, 1) == 8);
     // fp32 without a master of its own: 8 + 8/N, 4 + 12/N, 16/N
