@@ -81,6 +81,7 @@ TEST_CASE("results() shows one pass, as long as it runs") {
     rig<fp16> f("none");
     f.loss(precision_policy::autocast());
     CHECK(f.low.size() == gpt_sites(f.c).size());
+    for (const auto& y : f.low) CHECK(!y.empty()); // every site's, the first one's too
     CHECK(!f.ops.watch); // what it wrote to may be gone by the next pass
 }
 

@@ -173,6 +173,9 @@ TEST_CASE("seed and unscaled gradients read the scale where it is") {
     scale_seed(m.ops, seed.span(), s.state(), 1000);
     unscale<fp16>(m.ops, wide.span(), s.state(), grads.span());
     CHECK(*seed.span().data() == host.seed(1000));
+    scale_seed(m.ops, seed.span(), s.state(), (1 << 24) + 1); // fp32 has no such number
+    CHECK(*seed.span().data() == host.seed((1 << 24) + 1));
+    CHECK(*seed.span().data() < 49152.0f / (1 << 24));
     for (std::size_t i = 0; i < 5; ++i)
         CHECK(wide.span().data()[i] == float(g[i]) * float(1 / 49152.0));
     CHECK(wide.span().data()[2] > 0); // in fp16 it would be gone

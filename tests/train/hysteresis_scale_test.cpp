@@ -315,6 +315,9 @@ TEST_CASE("DeepSpeed's configuration: names, defaults, 0 means dynamic") {
     CHECK(says(refused([&](fp16_settings& f) { f.min_loss_scale = 0; }),
                "fp16.min_loss_scale must be finite and greater than 0, got 0"));
     CHECK(says(refused([&](fp16_settings& f) { f.min_loss_scale = 65537; }), "got 65537"));
+    hysteresis_scale used_up;
+    used_up.spent = 2; // of 2: then S would have fallen
+    CHECK(says(refusal([&] { used_up.validate(); }), "hysteresis 0 of 2"));
 }
 
 TEST_CASE("a damaged state, or that of another machine or version, is refused by name") {
