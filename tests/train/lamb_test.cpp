@@ -48,6 +48,11 @@ TEST_CASE("where a norm is 0 the ratio is 1") {
     l.step(std::vector<double>{5, -5}, 1, 0.01);
     CHECK(l.opt.ratios[0] == 1);
     CHECK(l.weights[0] == doctest::Approx(-0.01).epsilon(1e-6));
+    l.step(std::vector<double>{5, -5}, 1, 0.01);
+    CHECK(l.opt.ratios[0] < 0.1); // |p| is 0.014, |u| 1.4
+    l.weights = {0, 0};           // 1 again, whatever it was a step before
+    l.step(std::vector<double>{5, -5}, 1, 0.01);
+    CHECK(l.opt.ratios[0] == 1);
 
     rig::learner<double, lamb> still(one(2), {.weight_decay = 0});
     still.weights = {3, 4}; // |u| = 0
