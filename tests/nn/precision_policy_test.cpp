@@ -114,3 +114,9 @@ TEST_CASE("sites of a GPT: 4 + 10 a layer, one more with dropout; their tensors 
         CHECK(std::count(read.begin(), read.end(), info.name) ==
               (info.name == "wte.weight" ? 2 : 1));
 }
+
+TEST_CASE("the table shows the rule that holds, and no reason that was another's") {
+    const std::string table = precision_policy::parse("autocast,linear=low,linear=fp32").table();
+    CHECK(table.find("linear          fp32    \n") != std::string::npos);
+    CHECK(table.find("linear          low") == std::string::npos);
+}
