@@ -64,9 +64,12 @@ inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointin
     why(mpt::kind::sums) = "4 a parameter: gradients summed in fp32";
     why(mpt::kind::master) = "4 a parameter: fp32 master weights";
     why(mpt::kind::moments) = why_moments(size, each.optimizer);
+    const std::string stream = c.layer_norm ? "2C" : "C", statistics = c.layer_norm ? "4 + " : "";
+    const std::string block = std::to_string(11 + 2 * c.norms() + 2 * c.scales()) + "C";
     why(mpt::kind::activations) =
-        "tokens x (" + s + " (2C + V + " + rooms + " (13C + Q)" +
-        (R ? " + " + std::to_string(R) + " C" : "") + ") + 4 (4 + " + rooms + " (4 + heads)))" +
+        "tokens x (" + s + " (" + stream + " + V + " + rooms + " (" + block + " + Q)" +
+        (R ? " + " + std::to_string(R) + " C" : "") + ") + 4 (" + (c.layer_norm ? "4" : "2") +
+        " + " + rooms + " (" + statistics + "heads)))" +
         (R ? ", " + std::to_string(acts.blocks_again()) + " blocks run again" : "");
     why(mpt::kind::temp) =
         "tokens x " + s + " x 6C, and " + std::to_string(scratch) + " of scratch";

@@ -8,6 +8,7 @@
 #include "mpt/train/hf_gpt2.hpp"   // hf_file, hf_sizes, read_hf
 #include "mpt/train/llmc_gpt2.hpp" // llmc_model, read_llmc
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,6 +24,10 @@ inline mpt::gpt_config model_config(const options& o, int words) {
     c.context = o.context;
     c.vocabulary = o.vocabulary ? o.vocabulary : words == mpt::gpt2_vocabulary ? 50304 : words;
     c.dropout = o.dropout;
+    c.layer_norm = o.norm == "layernorm";
+    c.tfixup = o.norm == "tfixup";
+    c.residual_scale = o.residual_scale != "none";
+    if (c.residual_scale) c.residual_start = std::strtof(o.residual_scale.c_str(), nullptr);
     mpt::check(words <= c.vocabulary, "--vocabulary ", c.vocabulary, ": the data has tokens up to ",
                words - 1, "; give ", words, " or more, or other data");
     mpt::check_config(c);

@@ -66,6 +66,18 @@ void add_options(CLI::App& app, options& o) {
         ->group(model)
         ->capture_default_str();
 
+    app.add_option("--norm", o.norm,
+                   "layernorm; tfixup: no layer norms, not even the last, but T-Fixup's first "
+                   "weights, which need no warm-up; none: without these, too")
+        ->check(CLI::IsMember({"layernorm", "tfixup", "none"}))
+        ->group(model)
+        ->capture_default_str();
+    app.add_option("--residual-scale", o.residual_scale,
+                   "a learnable factor for each branch: its first value, 0 (ReZero) or another; "
+                   "none")
+        ->group(model)
+        ->type_name("NUMBER")
+        ->capture_default_str();
     app.add_option(
            "--checkpoint-activations", o.checkpointing,
            "run blocks again in backward instead of keeping what they computed; every:K: in "
@@ -218,6 +230,15 @@ void at_least(const char* name, V value, V least, const char* what) {
 // May a loss scale be it? 1 over a subnormal one would be infinite.
 bool has_inverse(float scale) { return scale > 0 && std::isnormal(scale); }
 
+// A finite number, or this word.
+void number_or(const char* name, const std::string& text, const char* word, const char* wanted) {
+    if (text == word) return;
+    char* end = nullptr;
+    const float value = std::strtof(text.c_str(), &end);
+    mpt::check(!text.empty() && *end == 0 && std::isfinite(value), name, ' ', text, ": wanted ",
+               wanted);
+}
+
 // Values that no single option shows to be wrong, and ranges. One line each.
 void check_values(const options& o) {
     at_least("--batch", o.batch, 1, "rows");
@@ -245,6 +266,7 @@ void check_values(const options& o) {
     };
     in_range("--dropout", o.dropout, o.dropout >= 0 && o.dropout < 1, "0 up to below 1");
     in_range("--lr", o.lr, o.lr > 0, "more than 0");
+    number_or("--residual-scale", o.residual_scale, "none", "none, or a finite number as 0 or 1");
     in_range("--min-lr", o.min_lr, o.min_lr >= 0 || o.min_lr == -1,
              "0 or more, or -1 for a tenth of --lr");
     mpt::check(o.min_lr <= o.lr, "--min-lr ", o.min_lr, " is above --lr ", o.lr,
@@ -311,6 +333,8 @@ std::map<std::string, std::string> lasting(const options& o) {
             {"context", std::to_string(o.context)},
             {"vocabulary", std::to_string(o.vocabulary)},
             {"dropout", mpt::shortest(o.dropout)},
+            {"norm", o.norm},
+            {"residual-scale", o.residual_scale},
             {"checkpoint-activations", o.checkpointing},
             {"data", o.data},
             {"micro-batches", std::to_string(o.micro_batches)},
@@ -363,6 +387,10 @@ void restore(options& o, const std::map<std::string, std::string>& saved) {
 
 // The sizes of the weights in --init; what is given must agree.
 static void take_sizes(const CLI::App& app, options& o) {
+    mpt::check(o.norm == "layernorm" && o.residual_scale == "none", "--init ", o.init,
+               o.norm == "layernorm" ? " with --residual-scale " + o.residual_scale
+                                     : " with --norm " + o.norm,
+               ": GPT-2 has layer norms and no scales; leave the option out");
     const mpt::gpt_config c = sizes_of(o.init, app.count("--heads") ? o.heads : 0);
     const auto take = [&](const char* name, int& mine, int file, bool fewer = false) {
         const bool given = app.count(name) > 0 && mine != 0;

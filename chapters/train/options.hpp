@@ -12,7 +12,9 @@ struct options {
     int layers = 4, heads = 4, kv_heads = 0, channels = 128, context = 128; // kv_heads 0: as heads
     int vocabulary = 0;                                                     // 0: the data's, padded
     float dropout = 0;
-    std::string checkpointing = "none"; // of activations: none, every:K, sqrt, blocks:0,2,5
+    std::string norm = "layernorm";      // layernorm, none, tfixup (none, with its own weights)
+    std::string residual_scale = "none"; // learnable, of each branch: none, or its first value
+    std::string checkpointing = "none";  // of activations: none, every:K, sqrt, blocks:0,2,5
 
     // the data: a text file (its bytes are the tokens) or a file of GPT-2 tokens; "": the corpus
     std::string data;

@@ -12,7 +12,7 @@
 /// Source   huggingface/transformers, modeling_gpt2.py (names, Conv1D, tied head)
 /// See      llmc_gpt2.hpp (the other form), tests/train/gpt2_files_test.cpp
 #pragma once
-#include "mpt/nn/gpt_layout.hpp"       // gpt_config
+#include "mpt/nn/gpt_layout.hpp"       // gpt_config, check_gpt2
 #include "mpt/numeric/cast.hpp"        // cast
 #include "mpt/train/safetensors.hpp"   // reader, write
 #include "mpt/train/saved_tensors.hpp" // named_tensor, part_of
@@ -153,6 +153,7 @@ inline void read_hf(const hf_file& f, const std::vector<named_tensor>& tensors,
 template <class T>
 void write_hf(const std::string& path, const gpt_config& c, int words,
               const std::vector<named_tensor>& tensors, std::span<const float> weights) {
+    check_gpt2(c, path);
     check(c.kv_heads == c.heads, "weights ", path, ": the model has ", c.heads, " heads and ",
           c.kv_heads, " key/value heads; GPT-2 has as many of both, so no GPT-2 can hold it");
     std::vector<std::vector<T>> rooms;

@@ -14,7 +14,7 @@
 /// See      hf_gpt2.hpp (the other form), tests/train/gpt2_files_test.cpp, tests/fuzz/
 #pragma once
 #include "mpt/base/file.hpp"           // input_file, output_file
-#include "mpt/nn/gpt_layout.hpp"       // gpt_config
+#include "mpt/nn/gpt_layout.hpp"       // gpt_config, check_gpt2
 #include "mpt/numeric/cast.hpp"        // cast
 #include "mpt/train/saved_tensors.hpp" // named_tensor, part_of
 
@@ -145,6 +145,7 @@ inline void read_llmc(const std::string& path, const std::vector<named_tensor>& 
 template <class T>
 void write_llmc(const std::string& path, const gpt_config& c, int words,
                 const std::vector<named_tensor>& tensors, std::span<const float> weights) {
+    check_gpt2(c, path);
     check(c.kv_heads == c.heads, "weights ", path, ": the model has ", c.heads, " heads and ",
           c.kv_heads, " key/value heads; llm.c's GPT-2 has as many of both, use safetensors");
     llmc_header h;

@@ -239,4 +239,10 @@ TEST_CASE("what does not fit is refused by name") {
     gpt_tensors t;
     CHECK_THROWS_WITH_AS(gpt_layout(small({true, true, INFINITY}), t),
                          doctest::Contains("residual scales begin with inf"), error);
+    check_gpt2(small(kinds_of_gpt[0]), "gpt2.bin");
+    CHECK_THROWS_WITH_AS(check_gpt2(small(kinds_of_gpt[1]), "gpt2.bin"),
+                         "weights gpt2.bin: the model has residual scales; no GPT-2 can hold it",
+                         error);
+    CHECK_THROWS_WITH_AS(check_gpt2(small(kinds_of_gpt[3]), "gpt2.bin"),
+                         doctest::Contains("the model has no layer norms"), error);
 }

@@ -76,6 +76,10 @@ bad_input)
     refused 2 '--stop-after 20 of --steps 12' "$train" --steps 12 --stop-after 20
     refused 2 '--warmup 12 of --steps 12' "$train" --steps 12 --warmup 12
     refused 2 '--layers' "$train" --layers two
+    refused 2 '--norm' "$train" --norm batch
+    for scale in yes nan 1x; do
+        refused 2 "--residual-scale $scale: wanted none, or a finite number as 0 or 1" "$train" "--residual-scale=$scale"
+    done
     refused 2 '--checkpoint-activations: checkpointing every:3: the model has 2 blocks; choose segments of 1 to 2' \
         "$train" --layers 2 --checkpoint-activations every:3
     refused 2 '--checkpoint-activations: checkpointing blocks:4: the model has 4 blocks; choose from 0 to 3' \
@@ -148,6 +152,8 @@ resume)
                "--optimizer adam8bit --precision fp16 --micro-batches 2" "--optimizer adam8bit --precision fp32" \
                "--optimizer adam8bit --precision bf16 --stochastic-rounding" "--moments bf16 --precision bf16" \
                "--precision fp16 --dropout 0.1 --micro-batches 2 --scale-start 4096 --scale-interval 4" "--precision bf16" "--precision fp32" \
+               "--norm tfixup --precision fp16 --warmup 0" \
+               "--residual-scale 0 --dropout 0.1 --checkpoint-activations every:1" \
                "--precision tf32" "--precision fp16 --scale-start 1e9 --kv-heads 1" \
                "--scaler deepspeed --scale-start 2e5 --scale-interval 2 --scale-hysteresis 7" \
                "--scaler deepspeed --scale-start 4e5 --scale-interval 2 --scale-consecutive-hysteresis"; do
@@ -181,6 +187,11 @@ resume)
     refused 2 '--resume: the run in whole has --channels 32, given is 64' "$train" --resume --out whole --channels 64
     refused 2 '--resume: the run in whole has --optimizer adamw, given is lamb' "$train" --resume --out whole --optimizer lamb
     refused 2 '--resume: the run in whole has --stochastic-rounding false, given is true' "$train" --resume --out whole --stochastic-rounding
+    # another kind of model is refused by name, where the options say so and where the tensors do
+    tiny --norm tfixup --out fixed >out.txt 2>err.txt || fail "$(cat err.txt)"
+    refused 2 '--resume: the run in fixed has --norm tfixup, given is layernorm' "$train" --resume --out fixed --norm layernorm
+    refused 2 '--resume: the run in fixed has --residual-scale none, given is 0' "$train" --resume --out fixed --residual-scale 0
+    "$sample" fixed --tokens 3 >out.txt 2>err.txt || fail "sample: $(cat err.txt)"; ok
     # sabotage: another sequence of random bits, a decay in the gradient, are other bytes
     for how in "--seed 1" "--seed 2"; do
         tiny --precision bf16 --stochastic-rounding $how --out "rounded$how" >out.txt 2>err.txt || fail "$(cat err.txt)"
