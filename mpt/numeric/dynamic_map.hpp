@@ -101,7 +101,7 @@ inline float largest_magnitude(const float* MPT_RESTRICT x, std::size_t n) {
 #if defined(__AVX2__)
 namespace lanes {
 
-/// code(q, true) of 8 numbers, as code() has it.
+/// code(q, true) of 8 numbers, as code() has it; -1 instead of 0 for what is below -0.996.
 template <bool has_sign>
 __m256i codes8(const dynamic_map<has_sign>& map, __m256 q) {
     using M = dynamic_map<has_sign>;
@@ -115,11 +115,11 @@ __m256i codes8(const dynamic_map<has_sign>& map, __m256 q) {
     const __m256i past = _mm256_cmpgt_epi32(_mm256_and_si256(bits, rest),
                                             _mm256_and_si256(bucket, _mm256_set1_epi32(0xFFFFFF)));
     const __m256i k = _mm256_sub_epi32(_mm256_srli_epi32(bucket, 24), past);
-    const __m256 negative = _mm256_cmp_ps(q, _mm256_setzero_ps(), _CMP_LT_OQ);
-    if (!has_sign) return _mm256_andnot_si256(_mm256_castps_si256(negative), k);
-    const __m256i zero = _mm256_set1_epi32(M::zero), one = _mm256_set1_epi32(1);
-    const __m256i down = _mm256_sub_epi32(zero, _mm256_max_epi32(_mm256_min_epi32(k, zero), one));
-    return _mm256_blendv_epi8(_mm256_add_epi32(zero, k), down, _mm256_castps_si256(negative));
+    const __m256i negative = _mm256_castps_si256(_mm256_cmp_ps(q, _mm256_setzero_ps(), _CMP_LT_OQ));
+    if (!has_sign) return _mm256_andnot_si256(negative, k);
+    const __m256i far = _mm256_max_epi32(k, _mm256_srli_epi32(negative, 31)); // 1 where k was 0
+    const __m256i signed_k = _mm256_sub_epi32(_mm256_xor_si256(far, negative), negative);
+    return _mm256_add_epi32(_mm256_set1_epi32(M::zero), signed_k);
 }
 
 /// As many elements as go in groups of 16.
@@ -131,7 +131,8 @@ std::size_t quantize(const dynamic_map<has_sign>& map, const float* x, float uni
     for (; n - i >= 16; i += 16) {
         const __m256i a = codes8(map, _mm256_div_ps(_mm256_loadu_ps(x + i), u)),
                       b = codes8(map, _mm256_div_ps(_mm256_loadu_ps(x + i + 8), u));
-        const __m256i words = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xD8);
+        const __m256i words = // packed with saturation: -1 becomes 0
+            _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xD8);
         const __m128i bytes =
             _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
         _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + i), bytes);

@@ -176,6 +176,12 @@ TEST_CASE("blocks of any length, by any loop") {
         CHECK(loops_differ(unsigned_map, n, true) == 0);
     }
     CHECK(loops_differ(signed_map, 256, false) > 0); // sabotage: the sign not kept
+    // the ends of the map in the wide loop: -1 is the lowest entry, -0 is 0, little below 0 is not
+    std::vector<float> ends(16, -1.0f);
+    ends[1] = -0.0f, ends[2] = -1e-9f, ends[3] = 1e-9f, ends[4] = -0.997f, ends[5] = 1;
+    std::vector<std::uint8_t> at(16);
+    quantize_block(signed_map, ends.data(), at.data(), 16);
+    CHECK(at == std::vector<std::uint8_t>{0, 127, 126, 127, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
     CHECK(quantize_block(signed_map, nullptr, nullptr, 0) == 0);
     const float zeros[3] = {0, -0.0f, 0};
     std::uint8_t codes[3];
