@@ -9,6 +9,7 @@
 // with: --ladder => [holds] bytes measured = formula, all rows
 #include "common/args.hpp"          // arguments: the flags
 #include "common/claims.hpp"        // claims: what is proved
+#include "common/fragmentation.hpp" // after_backward: what a step leaves of an arena
 #include "common/lean_run.hpp"      // lean_run: a GPT, its optimizer in any form
 #include "common/unfused_adamw.hpp" // unfused_adamw: an operation a pass
 
@@ -157,6 +158,17 @@ int compare(const choices& o) {
     std::printf("%-24s %8ld %8.1f %14.0f %6.2f\n\n", "all tensors at a time", all.count, all.bytes,
                 all.temporaries, all.time);
 
+    //! [fragments]
+    const std::size_t budget = std::size_t(64) << 20; // of the default model, 2048 tokens in bf16
+    mpt::arena apart(budget), whole(budget);
+    const free_memory scattered = after_backward(apart, {}, 2048, 2, false);
+    const free_memory contiguous = after_backward(whole, {}, 2048, 2, true);
+    //! [fragments]
+    std::printf("%-24s %12s %12s\n", "64 MiB after backward", "free", "largest");
+    std::printf("%-24s %12zu %12zu\n", "gradients one by one", scattered.free, scattered.largest);
+    std::printf("%-24s %12zu %12zu\n\n", "gradients in one buffer", contiguous.free,
+                contiguous.largest);
+
     claims claim;
     // expect: [holds] bytes measured = formula, all optimizers
     claim(std::all_of(seen.begin(), seen.end(), [](const learned& x) { return x.planned; }),
@@ -176,6 +188,10 @@ int compare(const choices& o) {
           "temporaries: 8 bytes for each element of the largest tensor, or of all");
     // expect: [holds] fused = unfused, bit for bit
     claim(each.same, "fused = unfused, bit for bit");
+    // expect: [holds] contiguous gradients leave the same free bytes in one block, twice as large
+    claim(scattered.free == contiguous.free && contiguous.largest == contiguous.free &&
+              contiguous.largest > 2 * scattered.largest,
+          "contiguous gradients leave the same free bytes in one block, twice as large");
     return claim.status();
 }
 
