@@ -30,6 +30,7 @@
 namespace mpt {
 
 inline constexpr std::uint64_t manifest_version = 1; // this program reads up to it
+inline constexpr const char* manifest_format = "mpt checkpoint";
 
 /// A data file, beside the manifest.
 struct manifest_file {
@@ -73,8 +74,8 @@ inline std::string manifest_tail(std::uint32_t crc) {
 
 /// The text of a manifest; sets m.crc.
 inline std::string write_manifest(manifest& m) {
-    std::string text = join("{\"format\":\"mpt checkpoint\",\n\"version\":", manifest_version,
-                            ",\n\"step\":", m.step, ",\n\"files\":[");
+    std::string text = join("{\"format\":", json::quote(manifest_format), ",\n\"version\":",
+                            manifest_version, ",\n\"step\":", m.step, ",\n\"files\":[");
     for (const manifest_file& f : m.files)
         text += join(&f == &m.files[0] ? "\n" : ",\n", "{\"name\":", json::quote(f.name),
                      ",\"bytes\":", f.bytes, ",\"crc32c\":\"", hex8(f.crc), "\"}");
@@ -116,8 +117,8 @@ inline manifest parse_manifest(std::string_view text, std::string_view name) {
         return n;
     };
     const std::string& format = field(all, "format", json::type::string).text;
-    check(format == "mpt checkpoint", name, ": its format is ", json::quote(format.substr(0, 60)),
-          ", wanted \"mpt checkpoint\"; it is of another program");
+    check(format == manifest_format, name, ": its format is ", json::quote(format.substr(0, 60)),
+          ", wanted ", json::quote(manifest_format), "; it is of another program");
     const std::uint64_t version = number(all, "version");
     check(version >= 1 && version <= manifest_version, name, ": is of version ", version,
           ", this program reads up to ", manifest_version, "; use the newer program that wrote it");
