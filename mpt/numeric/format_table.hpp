@@ -9,7 +9,7 @@
 ///          as 173 multiplications in fp32.
 /// Breaks   reading a cost of 0 as free: it says that the source has no figure for that format
 /// Source   Horowitz 2014, Computing's energy problem (and what we can do about it), ISSCC: 45 nm,
-///          0.9 V; with the areas in Kim et al. 2023, arXiv:2302.14017, figure 15
+///          0.9 V; with the areas in Kim et al. 2023, arXiv:2302.14017
 /// See      fp16.hpp, bf16.hpp, tf32.hpp, fp8.hpp, fp4_fp6.hpp, int8.hpp, e8m0.hpp,
 ///          tests/numeric/format_table_test.cpp
 #pragma once
