@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+# Tests of what runs on a device: one source file, three machines.
+# mpt_simt_test(NAME source... [LABELS label...])     g++ or clang++, on the emulator
+# mpt_checked_test(NAME source... [LABELS label...])  the same with every load and store looked at
+# mpt_cuda_test(NAME source [LABELS label...])        nvcc, on a GPU; only where MPT_CUDA is ON
+# mpt_kernel_test(NAME source)  NAME, NAME.checked and NAME.cuda, all from the very same file
+
+# The access probe is the compiler's half of ThreadSanitizer with callbacks of our own: compiled
+# so, linked without its library. It cannot stand beside a sanitizer that is there already.
+set(mpt_probe_flags -DMPT_SIMT -DMPT_SIMT_CHECK -fsanitize=thread -fsanitize-coverage=trace-pc -g)
+set(mpt_probe_missing "")
+string(TOUPPER "${CMAKE_BUILD_TYPE}" mpt_build_type)
+if("${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${mpt_build_type}}" MATCHES "-fsanitize")
+  set(mpt_probe_missing "the access probe does not go with another sanitizer")
+endif()
+
+function(mpt_simt_test name)
+  mpt_test(${name} ${ARGN})
+  target_compile_options(${name} PRIVATE -DMPT_SIMT)
+endfunction()
+
+function(mpt_skipped_test name labels reason)
+  add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
+  set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "skipped:" LABELS "${labels}")
+endfunction()
+
+function(mpt_checked_test name)
+  if(mpt_probe_missing)
+    cmake_parse_arguments(arg "" "" "LABELS" ${ARGN})
+    mpt_skipped_test(${name} "${arg_LABELS}" "${mpt_probe_missing}")
+    return()
+  endif()
+  mpt_test(${name} ${ARGN})
+  target_compile_options(${name} PRIVATE ${mpt_probe_flags})
+endfunction()
+
+function(mpt_cuda_test name source)
+  if(NOT CMAKE_CUDA_COMPILER)
+    return()
+  endif()
+  cmake_parse_arguments(arg "" "" "LABELS" ${ARGN})
+  if(NOT TARGET mpt_cuda_test_main)
+    add_library(mpt_cuda_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/cuda_main.cpp)
+    target_link_libraries(mpt_cuda_test_main PUBLIC mpt_own mpt::cuda doctest::doctest)
+  endif()
+  mpt_cuda_source(generated ${source})
+  add_executable(${name} ${generated})
+  target_link_libraries(${name} PRIVATE mpt_cuda_test_main mpt_own)
+  mpt_cuda_program(${name})
+  add_test(NAME ${name} COMMAND ${MPT_CUDA_RUNNER} $<TARGET_FILE:${name}>
+           WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "cuda;${arg_LABELS}" SKIP_RETURN_CODE 77)
+  # The tools of compute-sanitizer, where it is installed: for a real GPU, so not behind a runner.
+  if(MPT_COMPUTE_SANITIZER AND NOT MPT_CUDA_RUNNER)
+    foreach(tool memcheck racecheck initcheck synccheck)
+      add_test(NAME ${name}.${tool} WORKING_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}
+               COMMAND ${MPT_COMPUTE_SANITIZER} --tool ${tool} --error-exitcode 9
+                       $<TARGET_FILE:${name}>)
+      set_tests_properties(${name}.${tool} PROPERTIES LABELS "cuda;compute-sanitizer"
+                           SKIP_RETURN_CODE 77 ENVIRONMENT "MPT_TEST_SMALL=1")
+    endforeach()
+  endif()
+endfunction()
+
+function(mpt_kernel_test name source)
+  mpt_simt_test(${name} ${source} LABELS kernels)
+  mpt_checked_test(${name}.checked ${source} LABELS kernels)
+  mpt_cuda_test(${name}.cuda ${source} LABELS kernels)
+endfunction()
