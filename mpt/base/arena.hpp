@@ -5,7 +5,7 @@
 /// Idea     One region of `budget` bytes; an allocation takes the first hole that is large enough,
 ///          a release joins its neighbours. What does not fit is refused with all the numbers, and
 ///          holes too small to serve (fragmentation) are as real as on a GPU.
-///          Without a budget each allocation is the system's.
+///          Without a budget each allocation is the source's: the system's, or a device's.
 /// Formula  an allocation takes ceil(bytes / 64) * 64;  free() = budget - held()
 /// Costs    a walk over the holes an allocation; allocate once, before the loop
 /// Breaks   memory is poisoned with 0xFF bytes (NaN in every float format, -1 in every integer)
@@ -30,27 +30,39 @@
 
 namespace mpt {
 
+/// Where an arena's bytes come from: the host's memory, or that of a device, which the host cannot
+/// touch. Sizes are multiples of arena::alignment, and so are addresses.
+struct memory_source {
+    const char* owner;                      // who refuses: "the system"
+    void* (*take)(std::size_t bytes);       // one allocation; nullptr where there is no more
+    void (*give)(void* p);                  // ... and back
+    void* (*region)(std::size_t bytes);     // the one region of a budget; nullptr likewise
+    void (*give_region)(void* p, std::size_t bytes);
+    void (*fill)(void* p, int byte, std::size_t bytes); // as memset, in the order of the work there
+};
+
+inline memory_source system_memory();
+
 /// Safe to use from several threads.
 class arena {
 public:
     static constexpr std::size_t alignment = 64; // a cache line, and the widest vector register
 
     /// budget in bytes, rounded down to the alignment; 0: no limit.
-    explicit arena(std::size_t budget = 0, bool poison = true)
-        : budget_(budget / alignment * alignment), limited_(budget != 0), poison_(poison) {
+    explicit arena(std::size_t budget = 0, bool poison = true,
+                   const memory_source& from = system_memory())
+        : from_(from), budget_(budget / alignment * alignment), limited_(budget != 0),
+          poison_(poison) {
         if (!limited_) return;
         check(budget_ != 0, "arena: a budget of ", budget, " bytes is below one block of ",
               alignment, "; give more");
-        // Pages are taken from the system when they are first touched, not here.
-        void* region = mmap(nullptr, budget_, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        check(region != MAP_FAILED, "arena: the system refuses a region of ", budget_,
+        base_ = static_cast<std::byte*>(from_.region(budget_));
+        check(base_ != nullptr, "arena: ", from_.owner, " refuses a region of ", budget_,
               " bytes; give a smaller budget");
-        base_ = static_cast<std::byte*>(region);
         holes_[0] = budget_;
     }
     ~arena() {
-        if (base_) munmap(base_, budget_);
+        if (base_) from_.give_region(base_, budget_);
     }
     arena(const arena&) = delete;
     arena& operator=(const arena&) = delete;
@@ -59,8 +71,8 @@ public:
     void* allocate(std::size_t bytes, const std::string& what) {
         if (bytes == 0) return nullptr;
         const std::size_t size = rounded(bytes);
-        std::byte* p = limited_ ? take(size, bytes, what) : system(size, bytes, what);
-        if (poison_) std::memset(p, 0xFF, size);
+        std::byte* p = limited_ ? take(size, bytes, what) : whole(size, bytes, what);
+        if (poison_) from_.fill(p, 0xFF, size);
         return p;
     }
 
@@ -69,13 +81,13 @@ public:
         if (!p) return;
         const std::size_t size = rounded(bytes);
         if (limited_) require_held(static_cast<std::byte*>(p), size);
-        if (poison_) std::memset(p, 0xFF, size);
+        if (poison_) from_.fill(p, 0xFF, size);
         const std::lock_guard hold(lock_);
         held_ -= size;
         if (limited_)
             put(std::size_t(static_cast<std::byte*>(p) - base_), size);
         else
-            std::free(p);
+            from_.give(p);
     }
 
     std::size_t budget() const { return budget_; }
@@ -113,10 +125,10 @@ private:
               "size that was allocated");
     }
 
-    std::byte* system(std::size_t size, std::size_t bytes, const std::string& what) {
-        void* p = std::aligned_alloc(alignment, size);
-        check(p != nullptr, "memory: ", what, " asks ", bytes,
-              " bytes and the system has no more; make the model or the batch smaller");
+    std::byte* whole(std::size_t size, std::size_t bytes, const std::string& what) {
+        void* p = from_.take(size);
+        check(p != nullptr, "memory: ", what, " asks ", bytes, " bytes and ", from_.owner,
+              " has no more; make the model or the batch smaller");
         const std::lock_guard hold(lock_);
         held_ += size;
         return static_cast<std::byte*>(p);
@@ -160,6 +172,7 @@ private:
         return most;
     }
 
+    memory_source from_;
     std::size_t budget_;
     bool limited_;
     bool poison_;
@@ -168,5 +181,19 @@ private:
     std::size_t held_ = 0;
     mutable std::mutex lock_;
 };
+
+/// The host's memory. Pages of a region are taken when they are first touched, not before.
+inline memory_source system_memory() {
+    return {"the system",
+            [](std::size_t bytes) { return std::aligned_alloc(arena::alignment, bytes); },
+            [](void* p) { std::free(p); },
+            [](std::size_t bytes) {
+                void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                return p == MAP_FAILED ? nullptr : p;
+            },
+            [](void* p, std::size_t bytes) { munmap(p, bytes); },
+            [](void* p, int byte, std::size_t bytes) { std::memset(p, byte, bytes); }};
+}
 
 } // namespace mpt

@@ -24,7 +24,9 @@
 namespace mpt {
 
 struct memory {
-    explicit memory(std::size_t device_budget = 0) : device(device_budget) {}
+    /// of: whose memory the device's is; where host and device are one, the system's.
+    explicit memory(std::size_t device_budget = 0, const memory_source& of = system_memory())
+        : device(device_budget, true, of) {}
     ledger books;
     arena device; // with the budget
     arena host;   // without

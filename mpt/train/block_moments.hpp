@@ -99,8 +99,8 @@ struct block_moments : optimizer_state<T> {
     void begin() const {
         std::fill_n(m_codes.data(), m_codes.size(), std::uint8_t(signed_map.zero));
         std::fill_n(v_codes.data(), v_codes.size(), std::uint8_t(unsigned_map.zero));
-        for (const device_span<float>& x : {m_absmax, v_absmax, this->m, this->v})
-            std::fill_n(x.data(), x.size(), 0.0f);
+        const device_span<float> zeros[] = {m_absmax, v_absmax, this->m, this->v};
+        for (const device_span<float>& x : zeros) std::fill_n(x.data(), x.size(), 0.0f);
     }
     void check_sizes(const char* who, const moment_sizes& s) const {
         const auto room = [&](const char* what, std::size_t m, std::size_t v, std::size_t wanted) {

@@ -11,7 +11,10 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include <sys/mman.h>
 
 using namespace mpt;
 
@@ -203,4 +206,63 @@ TEST_CASE("several threads at once") {
     for (std::thread& t : threads) t.join();
     CHECK(a.held() == 0);
     CHECK(a.largest_free() == 1 << 20);
+}
+
+// A device whose memory the host may not touch: one read or write would end the test.
+namespace closed {
+std::vector<std::pair<std::size_t, int>> fills; // bytes, byte
+int taken = 0, given = 0;
+bool full = false;
+
+void* take(std::size_t bytes) {
+    if (full) return nullptr;
+    ++taken;
+    return mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+memory_source device() {
+    return {"the closed device",
+            take,
+            [](void*) { ++given; },
+            take,
+            [](void* p, std::size_t bytes) { munmap(p, bytes), ++given; },
+            [](void*, int byte, std::size_t bytes) { fills.emplace_back(bytes, byte); }};
+}
+} // namespace closed
+
+TEST_CASE("memory of a device: budget, holes and refusals as ever, and no byte touched") {
+    closed::taken = closed::given = 0, closed::full = false, closed::fills.clear();
+    {
+        arena a(1024, true, closed::device());
+        CHECK(closed::taken == 1); // one region
+        void* p = a.allocate(100, "weights");
+        void* q = a.allocate(800, "grads");
+        CHECK(refusal(a, 200, "activations") ==
+              "memory: activations asks 200 bytes; of the budget of 1024, 960 are held and 64 "
+              "free, the largest free block 64; give more or make the model or the batch smaller");
+        a.release(p, 100);
+        CHECK_THROWS_WITH(a.release(p, 100), doctest::Contains("released that are not held"));
+        a.release(q, 800);
+        const std::vector<std::pair<std::size_t, int>> poison{
+            {128, 0xFF}, {832, 0xFF}, {128, 0xFF}, {832, 0xFF}};
+        CHECK(closed::fills == poison); // handed out, and come back
+        CHECK(closed::given == 0);
+    }
+    CHECK(closed::given == 1);
+    {
+        arena a(0, true, closed::device()); // each allocation its own
+        void* p = a.allocate(100, "weights");
+        void* q = a.allocate(100, "grads");
+        CHECK(closed::taken == 3);
+        a.release(p, 100);
+        CHECK(closed::given == 2);
+        closed::full = true;
+        CHECK(refusal(a, 100, "activations") ==
+              "memory: activations asks 100 bytes and the closed device has no more; make the "
+              "model or the batch smaller");
+        CHECK(a.held() == 128);
+        a.release(q, 100);
+    }
+    CHECK_THROWS_WITH(arena(1024, true, closed::device()),
+                      "arena: the closed device refuses a region of 1024 bytes; give a smaller "
+                      "budget");
 }
