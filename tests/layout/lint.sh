@@ -35,6 +35,8 @@ lint_header() {
             if (tier < 0) bad(1, "the folder " folder "/ is no tier: base numeric simt comm kernels nn train dist")
             low = folder ~ /^(base|numeric|simt|comm|kernels)$/
             loops = has(bulk, file)
+            meeting = file == "kernels/launch.cuh"  # where CUDA and the emulator meet
+            if ((name ~ /\.cuh$/) != (folder == "kernels")) bad(1, ".cuh is the ending of what lies in kernels/, and of nothing else")
             in_card = 1
         }
         FNR == 1 && $0 != "// SPDX-License-Identifier: MIT" { bad(1, "line 1 is not // SPDX-License-Identifier: MIT") }
@@ -75,6 +77,8 @@ lint_header() {
             includes[path] = FNR
             print "edge mpt/" file " mpt/" path
             if ($0 !~ /" +\/\/ [^ ]/) bad(FNR, path ": say behind it what is used from it: // name, name")
+            if (folder == "kernels" && path !~ /^kernels\/.*\.cuh$/ && !(meeting && path == "simt/launch.hpp"))
+                bad(FNR, "a kernel includes kernels/*.cuh alone, so that nvcc needs no other folder")
             if (tier_of(path) > tier) bad(FNR, "tier " tier " includes " path " of tier " tier_of(path) "; only lower tiers and the own")
             next
         }
@@ -92,6 +96,9 @@ lint_header() {
             next
         }
         /^[ ]*#[ ]*(if|ifdef|ifndef|elif)/ && !low && !loops { bad(FNR, "a branch of the preprocessor in a concept header; it belongs in base, numeric, simt, comm or a bulk loop") }
+        /^[ ]*#[ ]*(if|ifdef|ifndef|elif).*(__CUDACC__|MPT_SIMT)/ && folder == "kernels" && !meeting {
+            bad(FNR, "the two machines meet in launch.cuh alone: put there what they do differently")
+        }
         /^[ ]*#[ ]*define/ {
             macro = $0; sub(/^[ ]*#[ ]*define[ ]+/, "", macro); sub(/[^A-Za-z0-9_].*/, "", macro)
             defined[macro] = FNR
@@ -99,7 +106,7 @@ lint_header() {
         /^[ ]*#[ ]*undef/ { macro = $0; sub(/^[ ]*#[ ]*undef[ ]+/, "", macro); sub(/[^A-Za-z0-9_].*/, "", macro); delete defined[macro] }
         {
             code = $0; sub(/\/\/.*/, "", code); gsub(/"([^"\\]|\\.)*"/, "\"\"", code)
-            if (code ~ /^[ ]*using namespace/) bad(FNR, "using namespace in a header reaches into every program that includes it")
+            if (code ~ /^[ ]*using namespace/ && !(meeting && code ~ /namespace mpt::simt;/)) bad(FNR, "using namespace in a header reaches into every program that includes it")
             if (code ~ /(^|[^A-Za-z0-9_])(_?_?exit|_Exit|quick_exit|abort|terminate)[ ]*\(/) bad(FNR, "a header never ends the program: throw mpt::error")
             if (code ~ /std::(cout|cerr|clog)|(^|[^A-Za-z0-9_])(printf|puts|putchar|perror)[ ]*\(/) bad(FNR, "a header does not print: return the text")
         }
@@ -107,7 +114,8 @@ lint_header() {
             if (!once) bad(FNR, "no #pragma once")
             if (card_lines > 18) bad(2, "the card has " card_lines " lines; 18 are allowed")
             for (macro in defined)
-                if (folder != "base" || macro !~ /^MPT_/) bad(defined[macro], "the macro " macro " stays defined: #undef it, or name it MPT_... in base/")
+                if (!(folder ~ /^(base|simt)$/ && macro ~ /^MPT_/) && !(folder == "simt" && macro ~ /^__[a-z_]+__$/))
+                    bad(defined[macro], "the macro " macro " stays defined: #undef it, or name it MPT_... in base/ or simt/")
             stated = card; sub(/ tier [0-9], needs:.*/, "", stated)
             needs = substr(card, length(stated) + 1); stated = needs
             sub(/^ tier /, "", stated); sub(/,.*/, "", stated)

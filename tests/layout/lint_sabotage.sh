@@ -6,7 +6,7 @@ set -eu
 
 rules='spdx file purpose tier needs-missing needs-extra card-word card-long see upward quoted says
  system posix intrinsics cblas once columns tab blanks note branch define exit print using circle
- folder version source-licence source-note link'
+ folder kernel-includes kernel-branch kernel-name version source-licence source-note link'
 
 if [ "$1" = --list ]; then echo "$rules" | tr ' ' '\n' | grep .; exit; fi
 work=$1/$2
@@ -23,6 +23,9 @@ good 5 >"$work/mpt/train/good.hpp"  # and in a concept tier
 
 low=mpt/base/good.hpp
 high=mpt/train/good.hpp
+kernel=mpt/kernels/good.cuh
+mkdir "$work/mpt/kernels"
+good 3 | sed 's/@file good.hpp/@file good.cuh/' >"$work/$kernel"
 edit() { f=$work/$1; shift; sed "$@" "$f" >"$f.new"; mv "$f.new" "$f"; }
 after_pragma() { edit "$1" "/^#pragma once/a\\
 $2"; }
@@ -70,6 +73,12 @@ case $2 in
                                 after_pragma mpt/base/ring.hpp '#include "mpt/base/good.hpp"  // check'; } ;;
     folder)        file=mpt/misc/good.hpp; says='is no tier'
                    sabotage() { mkdir "$work/mpt/misc"; good 0 >"$work/mpt/misc/good.hpp"; } ;;
+    kernel-includes) file=$kernel; says='includes kernels/*.cuh alone'
+                   sabotage() { after_pragma $kernel '#include "mpt/base/version.hpp"  // version'; } ;;
+    kernel-branch) file=$kernel; says='meet in launch.cuh alone'
+                   sabotage() { after_pragma $kernel '#ifdef __CUDACC__'; } ;;
+    kernel-name)   file=mpt/kernels/good.hpp; says='.cuh is the ending'
+                   sabotage() { good 3 >"$work/mpt/kernels/good.hpp"; } ;;
     version)       file=CMakeLists.txt; says='a second version number'
                    sabotage() { edit CMakeLists.txt 's/^project(mpt VERSION [^ ]*/project(mpt VERSION 9.9.9/'; } ;;
     source-licence) file=tests/base/good_test.cpp; says='line 1 is not'
