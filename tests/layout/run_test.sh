@@ -10,7 +10,7 @@ cases='help unknown-command no-command launcher launcher-off slurm-alone built-p
  second-start build-fails compile-fails no-compiler no-sudo apt apt-fails moved-folder stdout chapter-list chapter-names
  chapter-unknown sample doctor doctor-bare copy-where copy-what copy-unknown copy-option copy-value
  copy-namespace copy-clash copy-again copy-nowhere copy-anywhere copy-short copy-closure copy-licence
- copy-macros'
+ copy-macros gpu gpu-refused gpu-asked gpu-later gpu-old-nvcc gpu-doctor'
 if [ "$1" = --list ]; then echo "$cases" | tr ' ' '\n' | grep .; exit; fi
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -40,6 +40,7 @@ esac"
 tool ninja :
 tool apt-get "echo \"apt-get \$*\" >>'$work/called'"
 tool sudo "exit 1"
+tool nvidia-smi 'exit 9'  # no GPU, unless a case brings one
 export PATH="$work/bin:$PATH" MPT_BUILD="$work/build" MPT_APT=0
 
 out='' err='' status=0
@@ -52,6 +53,12 @@ one_line() { [ "$(printf '%s\n' "$err" | wc -l)" = 1 ] || fail 'wanted one line'
 silent() { [ -z "$out" ] || fail 'stdout belongs to the program'; }
 called() { [ -e "$work/called" ] && grep -q -e "$1" "$work/called"; }
 built_nothing() { [ ! -e "$work/called" ] || fail 'something was called'; [ ! -e "$work/build" ] || fail 'a build folder appeared'; }
+silent_but() { [ "$out" = "$1" ] || fail "stdout belongs to the program"; }
+tools_of_a_gpu() {
+    tool nvidia-smi 'echo "GPU 0: NVIDIA Stand-in (UUID: GPU-1)"'
+    tool nvcc 'echo "Cuda compilation tools, release 13.0, V13.0.88"'
+    cp "$work/bin/cmake" "$work/bin/plain-cmake"
+}
 few_tools() {  # a PATH with what a bare system has
     mkdir "$work/few"
     for t in sh sed awk grep dirname basename cat id tr head tail mkdir rm mktemp cp cmp sort find env nproc uname chmod; do
@@ -183,6 +190,30 @@ case $2 in
         printf '// SPDX-License-Identifier: MIT\n/// @file a.hpp\n#pragma once\nnamespace mpt::deep { inline auto s = "mpt:: MPT_X"; } // mpt::deep\n' >"$work/tree/mpt/base/a.hpp"
         try "$run" copy base/a.hpp --to "$work/y" --namespace ours
         grep -q '^namespace ours::deep { inline auto s = "mpt:: MPT_X"; } // ours::deep$' "$work/y/ours/base/a.hpp" || fail "$(cat "$work/y/ours/base/a.hpp")" ;;
+    gpu) tools_of_a_gpu; try "$run" train; wants 0 'with CUDA 13.0 for GPU 0: NVIDIA Stand-in'
+         called 'cmake -S .* -DMPT_CUDA=ON' || fail 'without CUDA'; silent_but 'program: '
+         rm "$work/called"; try "$run" train; called 'cmake -S' && fail 'configured again'; : ;;
+    gpu-refused)  # nvcc does not take this compiler: everything else is built
+        tools_of_a_gpu
+        tool cmake "echo \"cmake \$*\" >>'$work/called'
+            case \" \$* \" in *' -DMPT_CUDA=ON '*) echo 'unsupported GNU version'; exit 1 ;; esac
+            exec '$work/bin/plain-cmake' \"\$@\""
+        try "$run" train; wants 0 'without CUDA 13.0: it does not compile here'
+        grep -q 'unsupported GNU' "$work/build/configure-cuda.log" || fail 'the reason'
+        called 'cmake -S .* -DMPT_CUDA=OFF' || fail 'asked for CUDA again'; silent_but 'program: ' ;;
+    gpu-asked)  # what the user says about CUDA stands
+        tools_of_a_gpu; try env MPT_CMAKE_ARGS=-DMPT_CUDA=OFF "$run" train; wants 0
+        called 'MPT_CUDA=ON' && fail 'not what was asked for'; silent_but 'program: ' ;;
+    gpu-later)  # a build folder from before the driver was installed
+        try "$run" train; tools_of_a_gpu; echo 'MPT_CUDA:STRING=AUTO' >>"$work/build/CMakeCache.txt"
+        try "$run" train; wants 0 'with CUDA 13.0'; called '-DMPT_CUDA=ON' || fail 'without CUDA' ;;
+    gpu-old-nvcc) tools_of_a_gpu; tool nvcc 'echo "release 11.8, V11.8.89"'
+        try "$run" train; wants 0; called 'MPT_CUDA=ON' && fail 'CUDA 11 has no C++20'
+        try "$run" doctor; wants 0 'too old for C++20' ;;
+    gpu-doctor) tools_of_a_gpu; try "$run" doctor; wants 0 'NVIDIA Stand-in'; wants 0 '13.0'
+        tool nvidia-smi 'echo "NVIDIA-SMI has failed"; exit 9'
+        try "$run" doctor; wants 0 'kernels run on the emulator'
+        try "$run" train; called 'MPT_CUDA=ON' && fail 'CUDA without a GPU'; : ;;
     *) echo "no case '$2'"; exit 2 ;;
 esac
 echo "ok: $2"
