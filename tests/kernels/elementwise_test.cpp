@@ -27,7 +27,7 @@ TEST_CASE_TEMPLATE("fill", T, float, __half, __nv_bfloat16) {
             array<T> y(n, offset);
             T value;
             const H three(3.25f);
-            std::memcpy(&value, &three, sizeof value);
+            std::memcpy(static_cast<void*>(&value), &three, sizeof value);
             fill(y.data(), value, n, stream());
             CHECK(difference(y.read(), std::vector<H>(n, three)) == "");
         }
