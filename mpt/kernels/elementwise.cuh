@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /// @file elementwise.cuh
-/// fill, add, and the sum over a window: an element from its neighbours none. tier 3, needs:
+/// fill, add, and the sum over a window.                                   tier 3, needs:
 /// kernels/scalar.cuh
 ///
-/// Idea     A thread takes a pack of 16 bytes of each array, neighbours take neighbouring packs: a
-///          warp's load is 512 bytes in a row, 16 sectors of 32, none for nothing.
+/// Idea     A thread takes a pack of 16 bytes of each array, the next thread the next: a warp's load
+///          is 512 bytes in a row, 16 sectors of 32 bytes, of which none is moved for nothing.
 /// Formula  y = value;  y = a + b;  sums = g or sums + g, in fp32, rounded once
 /// Costs    bytes an element: fill 1 write; add 2 reads, 1 write; sums 4 + 4 + size of g. Arithmetic
 ///          is free: a GPU does some 30 operations in the time that it takes to move a byte

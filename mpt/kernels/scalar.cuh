@@ -26,7 +26,7 @@ __device__ inline float to_float(float x) { return x; }
 __device__ inline float to_float(__half x) { return __half2float(x); }
 __device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 
-/// Rounded once, to nearest and ties to even; past the largest number it is infinity. NaN stays NaN.
+/// Rounded once, to nearest and ties to even; past the largest number infinity. NaN stays NaN.
 template <class T>
 __device__ inline T from_float(float x) {
     if constexpr (std::is_same_v<T, float>)
@@ -57,7 +57,7 @@ __device__ inline void store(T* at, const pack<T, n>& p) {
 }
 
 /// Elements of a pack in a kernel whose widest type has so many bytes.
-constexpr int pack_width(size_t widest) { return int(16 / widest); }
+__host__ __device__ constexpr int pack_width(size_t widest) { return int(16 / widest); }
 
 /// May packs of n be loaded and stored at all these addresses? (Null is never touched.)
 template <int n, class... T>

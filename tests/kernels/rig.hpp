@@ -67,7 +67,9 @@ public:
         ok(cudaMalloc(&base_, (n + offset + 1) * sizeof(T)), "cudaMalloc");
         ok(cudaMemsetAsync(base_, 0xFF, (n + offset + 1) * sizeof(T), stream()), "cudaMemset");
     }
-    array(const std::vector<host>& v, std::size_t offset = 0) : array(v.size(), offset) { write(v); }
+    array(const std::vector<host>& v, std::size_t offset = 0) : array(v.size(), offset) {
+        write(v);
+    }
     array(const array&) = delete;
     array& operator=(const array&) = delete;
     ~array() {
