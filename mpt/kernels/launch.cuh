@@ -15,6 +15,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <mma.h>
 
 #include <stdexcept>
 #include <string>
@@ -46,14 +47,16 @@ void launch(const launch_config& c, Arguments... arguments) {
                              __PRETTY_FUNCTION__);
 }
 
-/// The block's dynamic shared memory, as many bytes as the launch asked for.
+/// The block's dynamic shared memory, as many bytes as the launch asked for, aligned to 128 bytes.
 template <class T>
 __device__ T* dynamic_shared() {
-    extern __shared__ __align__(16) unsigned char mpt_dynamic_shared[];
+    extern __shared__ __align__(128) unsigned char mpt_dynamic_shared[];
     return reinterpret_cast<T*>(mpt_dynamic_shared);
 }
 
-namespace kernels {}
+namespace kernels {
+namespace wmma = nvcuda::wmma; // tensor cores
+}
 
 } // namespace mpt
 

@@ -17,9 +17,9 @@
 /// See      kernels/matmul_wmma.cuh (tensor cores; matmul(), which chooses), nn/matmul.hpp (the
 ///          loop), tests/kernels/matmul_test.cpp
 #pragma once
-#include "mpt/kernels/four.cuh"   // four, load_four, aligned_to_four
+#include "mpt/kernels/four.cuh"   // load_four, aligned_to_four
 #include "mpt/kernels/launch.cuh" // launch, __global__, threadIdx, cudaStream_t
-#include "mpt/kernels/scalar.cuh" // to_float, from_float
+#include "mpt/kernels/scalar.cuh" // pack, load, store, to_float, from_float
 
 #include <cstddef>
 #include <type_traits>
@@ -173,7 +173,7 @@ struct tile_carrier {
         if (along_k)
             for (int e = 0; e < 4; ++e) tile[(p + e) * pitch + line] = x[e];
         else
-            *reinterpret_cast<four<float>*>(tile + p * pitch + line) = {x[0], x[1], x[2], x[3]};
+            store(tile + p * pitch + line, pack<float, 4>{{x[0], x[1], x[2], x[3]}});
     }
 };
 
@@ -186,8 +186,8 @@ __global__ void __launch_bounds__(256, R == 8 ? 2 : 3) matmul_registers_kernel(m
     constexpr int tile = 16 * R, groups = R / 4;
     using carrier = tile_carrier<T, tile>;
     constexpr int pitch = carrier::pitch, depth = carrier::depth;
-    __shared__ alignas(16) float a_tile[2][depth * pitch];            // (depth, tile), twice
-    __shared__ alignas(16) float b_tile[2][depth * pitch];            // (depth, tile), twice
+    alignas(16) __shared__ float a_tile[2][depth * pitch];            // (depth, tile), twice
+    alignas(16) __shared__ float b_tile[2][depth * pitch];            // (depth, tile), twice
     const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
     const int down = warp / 2 * 4 + lane / 8, across = warp % 2 * 8 + lane % 8; // of 16 x 16
     const int i0 = int(blockIdx.y) * tile, j0 = int(blockIdx.x) * tile;
@@ -205,13 +205,11 @@ __global__ void __launch_bounds__(256, R == 8 ? 2 : 3) matmul_registers_kernel(m
         b.fetch(b_next, j0, p0 + depth, x.tf32);
 #pragma unroll
         for (int p = 0; p < depth; ++p) {
-            four<float> u[groups], v[groups];
+            pack<float, 4> u[groups], v[groups];
 #pragma unroll
             for (int g = 0; g < groups; ++g) {
-                u[g] = *reinterpret_cast<const four<float>*>(a_tile[at] + p * pitch + 64 * g +
-                                                             4 * down);
-                v[g] = *reinterpret_cast<const four<float>*>(b_tile[at] + p * pitch + 64 * g +
-                                                             4 * across);
+                u[g] = load<4>(a_tile[at] + p * pitch + 64 * g + 4 * down);
+                v[g] = load<4>(b_tile[at] + p * pitch + 64 * g + 4 * across);
             }
 #pragma unroll
             for (int r = 0; r < R; ++r)

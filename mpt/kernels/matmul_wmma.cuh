@@ -39,8 +39,13 @@ struct operand_tile {
     static constexpr int pitch = length + chunk;
     static constexpr int size = rows * pitch; // elements
 
-    // The block orders its part of the tile whose first line and k are given. `whole`: chunks lie
-    // on 16 bytes.
+    // Does every chunk of every row lie on 16 bytes?
+    static __device__ bool whole(const T* from, int ld) {
+        return ld % chunk == 0 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
+    }
+
+    // The block orders its part of the tile whose first line and k are given. Not `whole`: it
+    // fetches them itself.
     static __device__ void fetch(T* tile, const T* from, int ld, bool whole, int line0, int lines,
                                  int p0, int k) {
         constexpr int in_row = length / chunk;
@@ -93,8 +98,7 @@ __global__ void __launch_bounds__(128, 2) matmul_wmma_kernel(matmul_args<T> x) {
         constexpr int depth = a_tile::depth, width = Tile / 2, F = width / 16;
         T* const a = dynamic_shared<T>();                  // (3, a_tile)
         T* const b = a + wmma_stages * a_tile::size;       // (3, b_tile)
-        const bool a_whole = x.lda % a_tile::chunk == 0 && reinterpret_cast<uintptr_t>(x.a) % 16 == 0;
-        const bool b_whole = x.ldb % b_tile::chunk == 0 && reinterpret_cast<uintptr_t>(x.b) % 16 == 0;
+        const bool a_whole = a_tile::whole(x.a, x.lda), b_whole = b_tile::whole(x.b, x.ldb);
         const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
         const int wi = warp / 2 * width, wj = warp % 2 * width; // of the warp, in the tile
 
@@ -136,7 +140,7 @@ __global__ void __launch_bounds__(128, 2) matmul_wmma_kernel(matmul_args<T> x) {
             }
         }
 
-        // Only a store says which element a thread holds: 16 rows at a time by way of shared memory.
+        // Only a store tells which element is where: 16 rows at a time by way of shared memory.
         wait_copies<0>();
         __syncthreads(); // the tiles are done with
         constexpr int pitch = width + 4;

@@ -12,19 +12,11 @@
 /// Source   CUDA C++ Programming Guide, warp matrix functions
 /// See      kernels/matmul_wmma.cuh
 #pragma once
-#include "mpt/kernels/launch.cuh" // __half, __nv_bfloat16, the emulator's wmma
+#include "mpt/kernels/launch.cuh" // __half, __nv_bfloat16, wmma
 
 #include <type_traits>
 
-#if defined(__CUDACC__)
-#include <mma.h>
-#endif
-
 namespace mpt::kernels {
-
-#if defined(__CUDACC__)
-namespace wmma = nvcuda::wmma;
-#endif
 
 /// Does the card that this is compiled for multiply T so? 7.0 and 7.5: __half alone; from 8.0 all
 /// three (float as tf32). A kernel needs a plain way where not.

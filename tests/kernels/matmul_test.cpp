@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "mpt/kernels/matmul.cuh"
+#include "tests/kernels/products.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace products;
+
+namespace {
+
+template <class T>
+struct step {
+    const char* name;
+    typename problem<T>::step run;
+};
+template <class T>
+std::vector<step<T>> steps() {
+    return {{"naive", matmul_naive<T>},
+            {"coalesced", matmul_coalesced<T>},
+            {"tiled", matmul_tiled<T>},
+            {"registers", matmul_registers<T>}};
+}
+
+} // namespace
+
+TEST_CASE_TEMPLATE("each step gives the product", T, float, __half, __nv_bfloat16) {
+    for (const kind& is : kinds()) {
+        problem<T> p(is);
+        for (const step<T>& s : steps<T>()) {
+            const std::string what = p.check(s.run);
+            CHECK_MESSAGE(what == "", s.name, ": ", text(is), ": ", what);
+        }
+    }
+}
+
+TEST_CASE("tiles of 128: enough of them") {
+    for (const bool transposed : {false, true}) {
+        problem<float> tall({16300, 3, 9, transposed, !transposed, true});
+        CHECK(tall.check(matmul_registers<float>) == "");
+        problem<__half> wide({3, 16300, 12, transposed, transposed, false, true});
+        CHECK(wide.check(matmul_registers<__half>) == "");
+    }
+}
+
+TEST_CASE("tf32: the operands are rounded, and that shows") {
+    problem<float> p({33, 31, 257, false, true, true, true, 0, true});
+    for (const step<float>& s : steps<float>()) {
+        CHECK(p.check(s.run) == "");
+        matmul_args<float> full = p.args();
+        full.tf32 = false;
+        CHECK(p.compare(p.run(s.run, full)) != "");
+    }
+}
+
+TEST_CASE("nothing to do, and sums of nothing") {
+    problem<float> p({5, 3, 0, false, false, true, true});
+    for (const step<float>& s : steps<float>()) {
+        CHECK(p.check(s.run) == ""); // k = 0: bias and the old c
+        matmul_args<float> empty = p.args();
+        empty.m = 0;
+        CHECK(difference(p.run(s.run, empty), p.c_host) == "");
+        empty.m = 5, empty.n = 0;
+        CHECK(difference(p.run(s.run, empty), p.c_host) == "");
+    }
+}
+
+TEST_CASE("NaN and infinity go through") {
+    problem<float> p({33, 33, 33});
+    auto a = p.a_host;
+    a[5 * 33 + 2] = HUGE_VALF, a[7 * 33 + 3] = NAN;
+    p.a.write(a);
+    for (const bool tf32 : {false, true})
+        for (const step<float>& s : steps<float>()) {
+            matmul_args<float> x = p.args();
+            x.tf32 = tf32;
+            const auto c = p.run(s.run, x);
+            CHECK(std::isinf(c[5 * 33]));
+            CHECK(std::isnan(c[7 * 33 + 32]));
+            CHECK(std::isfinite(c[6 * 33 + 32]));
+        }
+}
+
+TEST_CASE("the comparison can fail: each thing that an argument says, said wrong") {
+    problem<__half> p({33, 33, 33, true, false, true, true});
+    for (const step<__half>& s : steps<__half>()) {
+        CHECK(p.check(s.run) == "");
+        for (int wrong = 0; wrong < 5; ++wrong) {
+            matmul_args<__half> x = p.args();
+            if (wrong == 0) x.a_transposed = false;
+            if (wrong == 1) x.b_transposed = true;
+            if (wrong == 2) x.bias = nullptr;
+            if (wrong == 3) x.accumulate = false;
+            if (wrong == 4) x.k = 32;
+            CAPTURE(wrong);
+            CHECK(p.compare(p.run(s.run, x)) != "");
+        }
+    }
+}
