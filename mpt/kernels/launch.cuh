@@ -57,6 +57,7 @@ __device__ T* dynamic_shared() {
 namespace kernels {
 namespace wmma = nvcuda::wmma; // tensor cores
 }
+namespace simt {} // the emulator's words, which here are everywhere
 
 } // namespace mpt
 

@@ -18,7 +18,7 @@ std=' algorithm any array atomic barrier bit bitset charconv chrono cmath compar
  stop_token streambuf string string_view system_error thread tuple type_traits typeindex typeinfo
  unordered_map unordered_set utility valarray variant vector version '
 platform=' dirent.h fcntl.h pthread.h sched.h signal.h unistd.h
- sys/ioctl.h sys/mman.h sys/resource.h sys/stat.h sys/types.h sys/wait.h '
+ sys/ioctl.h sys/mman.h sys/resource.h sys/stat.h sys/types.h sys/wait.h ucontext.h '
 intrinsics=' immintrin.h arm_neon.h '
 
 lint_header() {

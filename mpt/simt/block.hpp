@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+/// @file block.hpp
+/// One block of threads on one system thread.                              tier 2, needs:
+/// simt/block_threads.hpp simt/fiber.hpp simt/hooks.hpp simt/settings.hpp simt/vector_types.hpp
+///
+/// Idea     A thread runs until it must wait; then the next ready thread goes on. One that returns
+///          leaves its stack to the next that has not begun: a kernel that never waits is a plain
+///          loop on one stack. A barrier opens when all threads of the block are there, a meeting
+///          of a warp when all lanes of its mask are. When nobody is ready and somebody waits, what
+///          they wait for can never come: that is the error, with the lines (synccheck).
+///          An exception in a thread ends the block: threads that wait are woken to be unwound.
+/// Costs    a wait: one switch of stacks and two searches for a bit, some 10 ns
+/// Breaks   a kernel that catches all exceptions, and waits again
+/// See      barrier.hpp, warp.hpp (the words), launch.hpp (many blocks), tests/simt/sync_test.cpp
+#pragma once
+#include "mpt/simt/block_threads.hpp" // block_threads, thread_state, warp_state, meeting
+#include "mpt/simt/fiber.hpp"         // fiber, context, switch_context
+#include "mpt/simt/hooks.hpp"         // watch, place, launch_info, in_kernel
+#include "mpt/simt/settings.hpp"      // settings
+#include "mpt/simt/vector_types.hpp"  // uint3, dim3
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace mpt::simt {
+
+inline thread_local uint3 threadIdx{}, blockIdx{};
+inline thread_local dim3 blockDim, gridDim;
+inline constexpr int warpSize = 32;
+
+/// A kernel with its arguments, once for each thread.
+struct kernel_call {
+    void (*run)(const void* arguments) = nullptr;
+    const void* arguments = nullptr;
+};
+
+class block {
+public:
+    /// The block that this system thread runs, or ran last.
+    static block& here() {
+        static thread_local block b;
+        return b;
+    }
+    static bool inside() { return here().busy_; }
+
+    /// All threads of block `index`, from their first instruction to their last. Throws what a
+    /// thread threw, or the error of a barrier that cannot open.
+    MPT_SIMT_QUIET void run(const launch_info& info, kernel_call call, uint3 index,
+                            unsigned long long number) {
+        info_ = &info;
+        call_ = call;
+        team_.reset(info.block, settings().order_seed, number);
+        blockIdx = index;
+        blockDim = info.block;
+        gridDim = info.grid;
+        arrived_ = exited_ = 0;
+        failed_ = nullptr;
+        stop_.store(false, std::memory_order_relaxed);
+        if (shared_.size() < info.shared_bytes + 127) shared_.resize(info.shared_bytes + 127);
+        busy_ = true;
+        watch::block_begin(info, index, dynamic_shared());
+        go(home_, *team_.next());
+        if (!failed_ && exited_ < team_.threads.size())
+            failed_ = std::make_exception_ptr(error(stuck()));
+        if (failed_) unwind();
+        watch::block_end(failed_ != nullptr);
+        busy_ = false;
+        if (failed_) std::rethrow_exception(failed_);
+    }
+
+    // ---- for the words of a kernel ----
+
+    /// Wait for all threads of the block, each of which brings a number: what they add up to.
+    MPT_SIMT_QUIET unsigned barrier(unsigned number, const char* word, place at) {
+        thread_state& me = enter(word, at);
+        if (arrived_ == 0) {
+            first_ = &me;
+            sum_ = 0;
+        } else if (me.at.line != first_->at.line || me.word != first_->word) {
+            me.in_barrier = true;
+            refuse("Divergent thread(s) in block");
+        }
+        me.in_barrier = true;
+        sum_ += number;
+        if (++arrived_ == team_.threads.size()) {
+            arrived_ = 0;
+            for (thread_state& t : team_.threads) t.in_barrier = false;
+            watch::barrier(at);
+            team_.all_ready();
+        }
+        sleep(me);
+        return sum_;
+    }
+
+    /// Wait for the lanes of the mask, all of which bring something to the same meeting.
+    MPT_SIMT_QUIET void meet(unsigned mask, void* brought, meeting why, const char* word,
+                             place at) {
+        thread_state& me = enter(word, at);
+        const unsigned warp = me.linear / 32, lane = me.linear % 32;
+        warp_state& w = team_.warps[warp];
+        w.mask[lane] = mask;
+        w.why[lane] = why;
+        w.brought[lane] = brought;
+        w.waiting |= 1u << lane;
+        if (!(mask >> lane & 1))
+            refuse(join("Invalid arguments: the mask does not name lane ", lane, ", which calls"));
+        const unsigned lanes = mask & w.lanes; // lanes that the block does not have are passed over
+        if ((w.waiting & lanes) == lanes && agree(w, lanes, mask, why)) {
+            why(w.brought.data(), lanes);
+            w.waiting &= ~lanes;
+            watch::warp_meets(warp, lanes, at);
+            team_.make_ready(warp, lanes);
+        }
+        sleep(me);
+    }
+
+    /// Lanes of the warp that are here too when none of it can go on: what is left of it together.
+    MPT_SIMT_QUIET unsigned active(place at) {
+        thread_state& me = enter("__activemask", at);
+        team_.warps[me.linear / 32].asking |= 1u << me.linear % 32;
+        sleep(me);
+        return active_[me.linear % 32];
+    }
+
+    unsigned lane() const { return current_->linear % 32; }
+    const thread_state& current() const { return *current_; }
+    void* dynamic_shared() {
+        const auto p = reinterpret_cast<std::uintptr_t>(shared_.data());
+        return shared_.data() + ((128 - p % 128) % 128);
+    }
+    const launch_info& info() const { return *info_; }
+
+    /// "kernel, block (x,y,z), thread (x,y,z)": the beginning of an error.
+    std::string name() const {
+        return join(info_->kernel, ", block ", to_text(blockIdx), ", thread ",
+                    to_text(current_->index));
+    }
+
+    block() = default;
+    block(const block&) = delete;
+    block& operator=(const block&) = delete;
+
+private:
+    struct unwinding {}; // thrown where a thread waits, when its block has failed
+
+    // What a thread does first in each word.
+    MPT_SIMT_QUIET thread_state& enter(const char* word, place at) {
+        in_kernel = false;
+        thread_state& me = *current_;
+        me.word = word;
+        me.at = at;
+        if (stop_.load(std::memory_order_relaxed) && !std::uncaught_exceptions())
+            throw unwinding();
+        return me;
+    }
+
+    // Let others run until this thread is ready again.
+    MPT_SIMT_QUIET void sleep(thread_state& me) {
+        thread_state* const t = next();
+        if (!t)
+            switch_context(me.on->self, home_);
+        else if (t != &me)
+            go(me.on->self, *t);
+        current_ = &me;
+        threadIdx = me.index;
+        if (stop_.load(std::memory_order_relaxed) && !std::uncaught_exceptions())
+            throw unwinding();
+        watch::thread_runs(me.linear);
+        in_kernel = true;
+    }
+
+    MPT_SIMT_QUIET thread_state* next() {
+        if (team_.turn_is_over()) answer(team_.turn());
+        return team_.next();
+    }
+
+    // The warp cannot go on: its lanes that ask who is there, together by line, are.
+    MPT_SIMT_QUIET void answer(unsigned warp) {
+        warp_state& w = team_.warps[warp];
+        if (!w.asking) return;
+        const place at = team_.threads[warp * 32 + unsigned(__builtin_ctz(w.asking))].at;
+        unsigned together = 0;
+        for (unsigned lane = 0; lane < 32; ++lane)
+            if (w.asking >> lane & 1 && team_.threads[warp * 32 + lane].at.line == at.line)
+                together |= 1u << lane;
+        for (unsigned lane = 0; lane < 32; ++lane)
+            if (together >> lane & 1) active_[lane] = together;
+        w.asking &= ~together;
+        team_.make_ready(warp, together);
+    }
+
+    MPT_SIMT_QUIET static bool agree(const warp_state& w, unsigned lanes, unsigned mask,
+                                     meeting why) {
+        for (; lanes; lanes &= lanes - 1) {
+            const auto lane = unsigned(__builtin_ctz(lanes));
+            if (w.mask[lane] != mask || w.why[lane] != why) return false;
+        }
+        return true;
+    }
+
+    // From one stack to a thread, which may have to be given one.
+    MPT_SIMT_QUIET void go(context& from, thread_state& t) {
+        current_ = &t;
+        if (!t.on) {
+            if (idle_.empty()) idle_.push_back(new_fiber());
+            t.on = idle_.back();
+            idle_.pop_back();
+        }
+        switch_context(from, t.on->self);
+    }
+    fiber* new_fiber() {
+#if defined(MPT_SIMT_ASAN)
+        const std::size_t bytes = 4 * settings().stack_bytes;
+#else
+        const std::size_t bytes = settings().stack_bytes;
+#endif
+        fibers_.push_back(std::make_unique<fiber>(begin, bytes, unsigned(fibers_.size())));
+        return fibers_.back().get();
+    }
+
+    // The bottom of every stack.
+    MPT_SIMT_QUIET static void begin() {
+        block& b = here();
+        fiber& self = *b.current_->on;
+        arrived(self.self);
+        for (;;) b.serve(self);
+    }
+    MPT_SIMT_QUIET void serve(fiber& self) {
+        thread_state& t = *current_;
+        t.on = &self;
+        t.at = {};
+        threadIdx = t.index;
+        execute(t);
+        t.on = nullptr;
+        team_.warps[t.linear / 32].exited |= 1u << t.linear % 32;
+        ++exited_;
+        thread_state* const n = failed_ ? nullptr : next();
+        if (n && !n->on) {
+            current_ = n;
+            return;
+        }
+        idle_.push_back(&self);
+        if (n) current_ = n;
+        switch_context(self.self, n ? n->on->self : home_);
+    }
+    MPT_SIMT_QUIET void execute(thread_state& t) {
+        try {
+            watch::thread_runs(t.linear);
+            in_kernel = true;
+            call_.run(call_.arguments);
+            in_kernel = false;
+            watch::thread_ends(t.linear);
+        } catch (const unwinding&) {
+            in_kernel = false;
+        } catch (...) {
+            in_kernel = false;
+            if (!failed_) failed_ = std::current_exception();
+        }
+    }
+
+    // Throw in every thread that waits, so that what it holds is given back.
+    MPT_SIMT_QUIET void unwind() {
+        stop_.store(true, std::memory_order_relaxed);
+        for (thread_state& t : team_.threads)
+            if (t.on) go(home_, t);
+        for (thread_state& t : team_.threads) t.in_barrier = false;
+    }
+
+    [[noreturn]] void refuse(const std::string& what) const {
+        throw error(join(info_->kernel, ": Barrier error detected. ", what, ", block ",
+                         to_text(blockIdx), ", thread ", to_text(current_->index), ", ",
+                         to_text(current_->at), ": ", team_.describe()));
+    }
+    std::string stuck() const {
+        bool in_block = false;
+        for (const thread_state& t : team_.threads) in_block = in_block || t.in_barrier;
+        std::ostringstream what;
+        what << "Divergent thread(s) in " << (in_block ? "block" : "warp");
+        for (const warp_state& w : team_.warps) {
+            for (unsigned lane = 0; lane < 32 && !in_block; ++lane) {
+                const unsigned gone = w.waiting >> lane & 1 ? w.mask[lane] & w.exited : 0;
+                if (!gone) continue;
+                what << ", lane " << __builtin_ctz(gone) << " is named in the mask and has exited";
+                in_block = true; // one is enough
+            }
+        }
+        if (exited_) what << ", " << exited_ << " exited threads";
+        return join(info_->kernel, ": Barrier error detected. ", what.str(), ", block ",
+                    to_text(blockIdx), ": ", team_.describe());
+    }
+
+    block_threads team_;
+    const launch_info* info_ = nullptr;
+    kernel_call call_;
+    context home_; // the system thread's own stack
+    thread_state* current_ = nullptr;
+    thread_state* first_ = nullptr; // at the barrier
+    std::size_t arrived_ = 0, exited_ = 0;
+    unsigned sum_ = 0;
+    unsigned active_[32] = {};
+    std::atomic<bool> stop_ = false;
+    bool busy_ = false;
+    std::exception_ptr failed_;
+    std::vector<std::unique_ptr<fiber>> fibers_; // all stacks that this system thread has made
+    std::vector<fiber*> idle_;
+    std::vector<std::byte> shared_;
+};
+
+} // namespace mpt::simt

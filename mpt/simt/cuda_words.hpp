@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/// @file cuda_words.hpp
+/// CUDA's qualifiers, for a compiler that has no GPU.                      tier 2, needs: std only
+///
+/// Idea     Qualifiers cannot be functions, so they are the emulator's only macros; each other word
+///          of CUDA's lives in mpt::simt. All threads of a block run on one system thread, so what
+///          a block shares is `static thread_local`. As a macro reaches into every file, the
+///          emulator is opt-in (MPT_SIMT) and refuses to meet cuda_runtime.h.
+///          MPT_SIMT_QUIET marks the emulator's own functions: the access probe, which has the
+///          compiler report each load and store, is not to see theirs.
+/// Breaks   `extern __shared__ T x[];`: use dynamic_shared<T>(), which both machines know;
+///          a __shared__ variable with an initial value: one a system thread, not one a block
+/// See      launch.hpp, block.hpp
+#pragma once
+
+#if !defined(MPT_SIMT)
+#error "mpt/simt/ is the emulator, which this file did not ask for: compile it with -DMPT_SIMT"
+#endif
+#if defined(__CUDACC__) || defined(__CUDA_RUNTIME_H__)
+#error "mpt/simt/ emulates CUDA and cannot meet cuda_runtime.h: compile without MPT_SIMT"
+#endif
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
+#define __shared__ static thread_local
+
+#if defined(__SANITIZE_THREAD__)
+#define MPT_SIMT_QUIET __attribute__((no_sanitize("thread")))
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MPT_SIMT_QUIET __attribute__((no_sanitize("thread"), disable_sanitizer_instrumentation))
+#endif
+#endif
+#if !defined(MPT_SIMT_QUIET)
+#define MPT_SIMT_QUIET
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+/// @file vector_types.hpp
+/// dim3, float4 and their kin.                                             tier 2, needs: std only
+///
+/// Idea     A thread that loads float4 moves 16 bytes with one instruction, if the address is a
+///          multiple of 16. Kernels also use these types to move other elements (uint4: 8 halves),
+///          so their members may alias anything, as nvcc has it: else g++ reorders such copies.
+/// Breaks   a float4 read at an address that is no multiple of 16
+/// See      intrinsics.hpp, tests/simt/words_test.cpp
+#pragma once
+#include <cstdint>
+
+namespace mpt::simt {
+
+namespace any { // the plain types, but their loads and stores are ordered with those of all others
+using int32 = int __attribute__((may_alias));
+using uint32 = unsigned __attribute__((may_alias));
+using fp32 = float __attribute__((may_alias));
+using fp64 = double __attribute__((may_alias));
+using int64 = long long __attribute__((may_alias));
+using uint64 = unsigned long long __attribute__((may_alias));
+using uint8 = unsigned char;
+using int16 = short __attribute__((may_alias));
+using uint16 = unsigned short __attribute__((may_alias));
+} // namespace any
+
+struct uint3 {
+    any::uint32 x, y, z;
+};
+/// Sizes of a grid or a block; what is not given is 1.
+struct dim3 {
+    unsigned x = 1, y = 1, z = 1;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return {x, y, z}; }
+};
+
+struct int3 {
+    any::int32 x, y, z;
+};
+struct float3 {
+    any::fp32 x, y, z;
+};
+struct alignas(8) int2 {
+    any::int32 x, y;
+};
+struct alignas(16) int4 {
+    any::int32 x, y, z, w;
+};
+struct alignas(8) uint2 {
+    any::uint32 x, y;
+};
+struct alignas(16) uint4 {
+    any::uint32 x, y, z, w;
+};
+struct alignas(8) float2 {
+    any::fp32 x, y;
+};
+struct alignas(16) float4 {
+    any::fp32 x, y, z, w;
+};
+struct alignas(16) double2 {
+    any::fp64 x, y;
+};
+struct alignas(16) longlong2 {
+    any::int64 x, y;
+};
+struct alignas(16) ulonglong2 {
+    any::uint64 x, y;
+};
+struct alignas(4) uchar4 {
+    any::uint8 x, y, z, w;
+};
+struct alignas(4) ushort2 {
+    any::uint16 x, y;
+};
+struct alignas(8) ushort4 {
+    any::uint16 x, y, z, w;
+};
+
+inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
+inline int3 make_int3(int x, int y, int z) { return {x, y, z}; }
+inline float3 make_float3(float x, float y, float z) { return {x, y, z}; }
+inline int2 make_int2(int x, int y) { return {x, y}; }
+inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline double2 make_double2(double x, double y) { return {x, y}; }
+inline longlong2 make_longlong2(long long x, long long y) { return {x, y}; }
+inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
+inline uchar4 make_uchar4(unsigned char x, unsigned char y, unsigned char z, unsigned char w) {
+    return {x, y, z, w};
+}
+inline ushort2 make_ushort2(unsigned short x, unsigned short y) { return {x, y}; }
+inline ushort4 make_ushort4(unsigned short x, unsigned short y, unsigned short z,
+                            unsigned short w) {
+    return {x, y, z, w};
+}
+
+} // namespace mpt::simt
