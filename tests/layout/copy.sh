@@ -31,7 +31,8 @@ check() {  # check FOLDER
             fi ;;
         esac
     done <"$1/files"
-    (cd "$1" && "$cxx" -std=c++20 -I. -Wall -Wextra -fsyntax-only use.cpp)
+    # the switch of the emulator belongs to each copy: kernels need it, nothing else looks at it
+    (cd "$1" && "$cxx" -std=c++20 -I. -Wall -Wextra -DMPT_SIMT -DTHEIRS_SIMT -fsyntax-only use.cpp)
 }
 
 if [ "${2:-}" = one ]; then
@@ -59,7 +60,7 @@ case ${2:-} in
         if (check "$work/x") >"$work/log" 2>&1; then echo 'the old namespace was not noticed'; exit 1; fi
         grep -E 'redefinition|old name' "$work/log" ;;
     '')
-        (cd "$root/mpt" && find . -name '*.hpp') | sed 's|^\./||' | sort >"$work/list"
+        (cd "$root/mpt" && find . -name '*.hpp' -o -name '*.cuh') | sed 's|^\./||' | sort >"$work/list"
         xargs -P "$(nproc 2>/dev/null || echo 2)" -n 1 sh "$0" "$work" one <"$work/list" || exit 1
         echo "$(wc -l <"$work/list") headers copied and compiled, each twice" ;;
     *) exit 2 ;;

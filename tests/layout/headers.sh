@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # headers.sh COMPILER WORK [ROOT [together]]: every header alone, and all of them in two translation
-# units, in both orders, linked into one program; "together" leaves out the first part.
+# units, in both orders, linked into one program; "together" leaves out the first part. What kernels
+# are written in (simt/, kernels/*.cuh) is compiled for the emulator; nvcc: tests/kernels/contract.
 # Status 77: the compiler is not here.
 set -eu
 export LC_ALL=C
@@ -14,11 +15,12 @@ mkdir -p "$work"
 cd "$work"
 ln -s "$root" tree  # a path without blanks
 flags='-ffp-contract=off -Wall -Wextra -Wpedantic -Werror -Itree'
-(cd "$root" && find mpt -name '*.hpp' | sort) >list.txt
+(cd "$root" && find mpt -name '*.hpp' -o -name '*.cuh' | sort) >list.txt
 
 # Alone: warnings are errors; numeric/ and its base also as C++17; product.hpp also with a BLAS.
 {
-    sed 's/$/ -std=c++20/' list.txt
+    sed -n '/\.hpp$/s/$/ -std=c++20/p' list.txt
+    sed -n -e '/\.cuh$/s/$/ -std=c++20 -DMPT_SIMT/p' -e '/^mpt\/simt\//s/$/ -std=c++20 -DMPT_SIMT/p' list.txt
     grep -E '^mpt/(numeric/|base/(qualifiers|philox)\.hpp)' list.txt | sed 's/$/ -std=c++17/' || true
     if printf '#include <cblas.h>\n' | "$compiler" -x c++ -E - >/dev/null 2>&1; then
         grep '^mpt/nn/product\.hpp' list.txt | sed 's/$/ -std=c++20 -DMPT_HAS_CBLAS=1/' || true
@@ -51,7 +53,7 @@ echo 'int second(); int main() { return second(); }' >>first.cpp
 sort -r list.txt | sed 's/.*/#include "&"/' >second.cpp
 echo 'int second(); int second() { return 0; }' >>second.cpp
 # shellcheck disable=SC2016,SC2086
-printf '%s\n' first second | xargs -P 2 -I '{}' "$compiler" -std=c++20 $flags $native -c '{}.cpp' -o '{}.o' ||
+printf '%s\n' first second | xargs -P 2 -I '{}' "$compiler" -std=c++20 $flags -DMPT_SIMT $native -c '{}.cpp' -o '{}.o' ||
     { echo 'the headers do not compile together'; exit 1; }
 "$compiler" first.o second.o -pthread -o both || { echo 'the headers do not link from two translation units'; exit 1; }
 echo "$(wc -l <jobs.txt) checks alone, $(wc -l <list.txt) headers twice: $("$compiler" --version | head -n 1)"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # headers_sabotage.sh WORK KIND: headers.sh must find a header that leans on its includer's headers
-# (alone), a function defined twice (inline), C++20 in numeric/ (cxx17), a warning (warning).
+# (alone), a function defined twice (inline), C++20 in numeric/ (cxx17), a warning (warning),
+# a kernel that the emulator does not compile (kernel).
 set -eu
 work=$1/$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,6 +21,9 @@ case $2 in
              says='numeric/bad.hpp does not compile alone with -std=c++17' ;;
     warning) new base/bad.hpp 'inline int unused(int x) { return 1; }'
              says='base/bad.hpp does not compile alone' ;;
+    kernel)  mkdir "$work/tree/mpt/kernels"
+             new kernels/bad.cuh 'inline int kernel(int x) { return lost(x); }'
+             says='kernels/bad.cuh does not compile alone with -std=c++20 -DMPT_SIMT' ;;
     *) exit 2 ;;
 esac
 if sh "$here/headers.sh" c++ "$work/out" "$work/tree" >"$work/log" 2>&1; then echo "not seen: $2"; exit 1; fi
