@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Every kernel of mpt/kernels, for every type it takes, in one object: what registers.sh looks at.
+#include "mpt/kernels/adamw.cuh"
+#include "mpt/kernels/adamw8bit.cuh"
 #include "mpt/kernels/cast.cuh"
+#include "mpt/kernels/dropout.cuh"
 #include "mpt/kernels/elementwise.cuh"
-
-namespace {
+#include "mpt/kernels/inspect.cuh"
+#include "mpt/kernels/matmul.cuh"
+#include "mpt/kernels/matmul_wmma.cuh"
+#include "mpt/kernels/reduce.cuh"
 
 using namespace mpt::kernels;
 
@@ -15,14 +20,15 @@ void compile(Launchers... launchers) { // an address is enough for nvcc to compi
 
 template <class T>
 void each_type() {
-    compile(fill<T>, add<T>, add_to_sums<T>);
+    compile(fill<T>, add<T>, add_to_sums<T>, dropout<T>, residual<T>, inspect<T>);
     compile(cast<T, float>, cast<T, __half>, cast<T, __nv_bfloat16>);
+    compile(adamw<T, T>, adamw<T, float>, adamw8bit<T, T>, adamw8bit<T, float>);
+    compile(matmul_naive<T>, matmul_coalesced<T>, matmul_tiled<T>, matmul_registers<T>, matmul<T>);
 }
-
-} // namespace
 
 void all_kernels() {
     each_type<float>();
     each_type<__half>();
     each_type<__nv_bfloat16>();
+    compile(sum);
 }
