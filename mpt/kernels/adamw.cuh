@@ -112,7 +112,7 @@ __global__ void adamw_stochastic_kernel(adamw_args<T, G> a) {
     }
 }
 
-/// One step of n weights, or none where found_inf is set. Gradients of T, or float sums of a window.
+/// One step of n weights, or none where found_inf is set. Gradients: of T, or a window's in float.
 template <class T, class G>
 void adamw(const adamw_args<T, G>& a, cudaStream_t stream) {
     constexpr int w = pack_width(sizeof(float));

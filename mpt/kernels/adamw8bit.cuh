@@ -7,8 +7,8 @@
 ///          as adamw.cuh does, finds the new largest magnitude, and rounds to codes again. fp32
 ///          moments exist in registers only. The nearest code is found by bisection of the 128 or
 ///          255 middles between entries, which lie in shared memory.
-/// Formula  m = map[code] absmax;  code = nearest entry to m / absmax, of two that nearer 0; m keeps
-///          its sign
+/// Formula  m = map[code] absmax;  code = nearest entry to m / absmax, of two that nearer 0;
+///          m keeps its sign
 /// Costs    16 bytes a parameter = 2 * 4 (p) + 2 * 2.03 (m, v) + 4 (g and weights), 9 comparisons
 ///          a code in place of numeric/dynamic_map.hpp's table of buckets
 /// Breaks   a middle rounded up: a number between it and the true one gets the wrong entry; a block

@@ -3,24 +3,19 @@
 /// fill, add, and the sum over a window.                                   tier 3, needs:
 /// kernels/scalar.cuh
 ///
-/// Idea     A thread takes a pack of 16 bytes of each array, the next thread the next: a warp's load
-///          is 512 bytes in a row, 16 sectors of 32 bytes, of which none is moved for nothing.
-/// Formula  y = value;  y = a + b;  sums = g or sums + g, in fp32, rounded once
-/// Costs    bytes an element: fill 1 write; add 2 reads, 1 write; sums 4 + 4 + size of g. Arithmetic
-///          is free: a GPU does some 30 operations in the time that it takes to move a byte
-/// Breaks   a + b in 16 bits with one rounding an operand; a grid that ends before n
+/// Idea     A thread takes a pack of 16 bytes of each array, the next thread the next pack: a load
+///          of a warp is 512 bytes in a row, 16 sectors of 32 bytes, none moved for nothing.
+/// Formula  y = value;  y = a + b;  sums = g or sums + g, in fp32
+/// Costs    bytes an element: fill 1 write; add 2 reads, 1 write; sums 4 + 4 + size of g.
+///          Arithmetic is free: a GPU does some 30 operations in the time of one byte
+/// Breaks   a pack that reaches past the end: the last few elements go one by one
 /// See      scalar.cuh (packs), cast.cuh, tests/kernels/elementwise_test.cpp
 #pragma once
-#include "mpt/kernels/scalar.cuh" // pack, load, store, fit, to_float, from_float, blocks_for
+#include "mpt/kernels/scalar.cuh" // pack, load, store, part, fit, to_float, from_float
 
 namespace mpt::kernels {
 
 constexpr unsigned element_threads = 256; // of a block: 8 warps, so 8 blocks fill most GPUs
-
-template <int n>
-struct part { // what one call of f is to do
-    static constexpr int count = n;
-};
 
 /// f(at, part) for this thread's elements below n: `width` at a time, at a multiple of it, so that
 /// packs may be used, but for the rest at the end, which comes one by one.

@@ -78,21 +78,29 @@ inline unsigned threads_for(size_t n, int width, unsigned most) {
     return wanted < 32 ? 32 : wanted < most ? unsigned(wanted) : most;
 }
 
-/// f(i, x[i]) for the elements of a row that are this thread's, `thread` of `threads`. In packs
-/// from the first address on that takes them: rows of odd length begin anywhere.
-template <class T, class F>
-__device__ inline void for_each_of_row(const T* x, size_t n, unsigned thread, unsigned threads,
-                                       F f) {
+template <int n>
+struct part { // what one call of f is to do
+    static constexpr int count = n;
+};
+
+/// f(i, part) for this thread's elements of a row of n, `thread` of `threads`; x are where the rows
+/// begin that f loads or stores. In packs where all of them come to a multiple of 16 bytes at the
+/// same element (rows of odd length begin anywhere), else one by one.
+template <class F, class T, class... More>
+__device__ inline void for_my_part_of_row(size_t n, unsigned thread, unsigned threads, F f,
+                                          const T* x, const More*... more) {
     constexpr int width = pack_width(sizeof(T));
-    const size_t past = size_t(reinterpret_cast<std::uintptr_t>(x) % 16) / sizeof(T);
-    const size_t to_pack = past == 0 ? 0 : width - past, head = to_pack < n ? to_pack : n;
-    const size_t whole = head + (n - head) / width * width;
-    for (size_t i = thread; i < head; i += threads) f(i, to_float(x[i]));
-    for (size_t i = head + size_t(thread) * width; i < whole; i += size_t(threads) * width) {
-        const pack<T, width> p = load<width>(x + i);
-        for (int k = 0; k < width; ++k) f(i + size_t(k), to_float(p.x[k]));
+    const auto past = [](const T* at) { return reinterpret_cast<std::uintptr_t>(at) % 16; };
+    size_t head = n; // before the first pack
+    if (((past(more) == past(x)) && ...)) {
+        const size_t to_pack = (16 - past(x)) % 16 / sizeof(T);
+        head = to_pack < n ? to_pack : n;
     }
-    for (size_t i = whole + thread; i < n; i += threads) f(i, to_float(x[i]));
+    const size_t whole = head + (n - head) / width * width;
+    for (size_t i = thread; i < head; i += threads) f(i, part<1>{});
+    for (size_t i = head + size_t(thread) * width; i < whole; i += size_t(threads) * width)
+        f(i, part<width>{});
+    for (size_t i = whole + thread; i < n; i += threads) f(i, part<1>{});
 }
 
 } // namespace mpt::kernels

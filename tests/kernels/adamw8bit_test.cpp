@@ -40,7 +40,8 @@ struct state {
         const auto size = checks::numbers<double>(n, which + 100, 5);
         const auto sign = checks::numbers<double>(n, which, 100);
         for (std::size_t i = 0; i < n; ++i)
-            g[i] = mpt::narrow<H>(float(i % 11 == 3 ? 0 : sign[i] * std::exp2(std::min(size[i], 7.0))));
+            g[i] = mpt::narrow<H>(
+                float(i % 11 == 3 ? 0 : sign[i] * std::exp2(std::min(size[i], 7.0))));
     }
     // Block by block, with the loops of train/adam8bit.hpp.
     void step(const adamw_numbers& c, bool master, std::uint64_t seed, std::uint64_t first) {

@@ -41,13 +41,14 @@ TEST_CASE("philox: the words of base/philox.hpp") {
     mpt::launch<draw_kernel>({3, 96, 0, stream()}, to.data(), n);
     std::vector<unsigned> wanted;
     for (unsigned i = 0; i < unsigned(n); ++i)
-        for (const unsigned w : mpt::philox({{i, 0xFFFFFFFFu - i, 7, i * 77u}}, 0x12345678u * i, 99).x)
+        for (const unsigned w :
+             mpt::philox({{i, 0xFFFFFFFFu - i, 7, i * 77u}}, 0x12345678u * i, 99).x)
             wanted.push_back(w);
     CHECK(difference(to.read(), wanted) == "");
 }
 
 TEST_CASE("the random bits of an element are those of numeric/stochastic.hpp") {
-    for (const std::uint64_t first : {std::uint64_t(0), std::uint64_t(1000), (std::uint64_t(1) << 40) - 5}) {
+    for (const std::uint64_t first : {0ULL, 1000ULL, (1ULL << 40) - 5}) {
         const int n = 300;
         array<unsigned> to(n);
         mpt::launch<bits_kernel>({4, 96, 0, stream()}, to.data(), first, n);
