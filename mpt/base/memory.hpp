@@ -24,9 +24,10 @@
 namespace mpt {
 
 struct memory {
-    /// of: whose memory the device's is; where host and device are one, the system's.
-    explicit memory(std::size_t device_budget = 0, const memory_source& of = system_memory())
-        : device(device_budget, true, of) {}
+    /// Whose memory the two are: where host and device are one machine, the system's.
+    explicit memory(std::size_t device_budget = 0, const memory_source& of = system_memory(),
+                    const memory_source& of_host = system_memory())
+        : device(device_budget, true, of), host(0, true, of_host) {}
     ledger books;
     arena device; // with the budget
     arena host;   // without

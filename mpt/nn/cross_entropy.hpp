@@ -50,6 +50,26 @@ wide_t<T> log_sum_exp(const T* x, std::size_t n) {
     return most + std::log(sum);
 }
 
+template <class T>
+void check_cross_entropy(device_view<wide_t<T>> losses, device_view<wide_t<T>> lse,
+                         device_view<T> logits, device_span<const int> targets, int rows, int V) {
+    const std::size_t R = std::size_t(rows), n = std::size_t(V);
+    check(losses.size() == R && lse.size() == R && logits.size() == R * n && targets.size() == R,
+          "cross_entropy: losses, lse, logits, targets have ", losses.size(), ", ", lse.size(),
+          ", ", logits.size(), ", ", targets.size(), " elements; ", rows, " rows of ", V, " want ",
+          R, ", ", R, ", ", R * n, ", ", R);
+}
+template <class T>
+void check_cross_entropy_backward(device_view<T> dlogits, device_view<T> logits,
+                                  device_view<wide_t<T>> lse, device_span<const int> targets,
+                                  int rows, int V) {
+    const std::size_t R = std::size_t(rows), n = std::size_t(V);
+    check(dlogits.size() == R * n && logits.size() == R * n && lse.size() == R &&
+              targets.size() == R,
+          "cross_entropy: dlogits, logits, lse, targets have ", dlogits.size(), ", ",
+          logits.size(), ", ", lse.size(), ", ", targets.size(), " elements; ", rows, " rows of ",
+          V, " want ", R * n, ", ", R * n, ", ", R, ", ", R);
+}
 inline void check_target(int target, std::size_t row, int V) {
     check(target < V, "cross_entropy: target ", target, " in row ", row,
           "; wanted is 0 to ", V - 1, ", or ", ignored_target, " for none");
@@ -61,10 +81,7 @@ void cross_entropy_forward(const cpu& on, device_span<wide_t<T>> losses, device_
                            device_view<T> logits, device_span<const int> targets, int rows, int V) {
     using W = wide_t<T>;
     const std::size_t R = std::size_t(rows), n = std::size_t(V);
-    check(losses.size() == R && lse.size() == R && logits.size() == R * n && targets.size() == R,
-          "cross_entropy: losses, lse, logits, targets have ", losses.size(), ", ", lse.size(),
-          ", ", logits.size(), ", ", targets.size(), " elements; ", rows, " rows of ", V, " want ",
-          R, ", ", R, ", ", R * n, ", ", R);
+    check_cross_entropy<T>(losses, lse, logits, targets, rows, V);
     on.pool.for_ranges(R, std::max<std::size_t>(1, 16384 / std::max<std::size_t>(n, 1)),
                        [&](std::size_t begin, std::size_t end, int) {
         for (std::size_t r = begin; r < end; ++r) {
@@ -103,11 +120,7 @@ void cross_entropy_backward(const cpu& on, device_span<T> dlogits, device_view<T
                             wide_t<T> seed, int rows, int V) {
     using W = wide_t<T>;
     const std::size_t R = std::size_t(rows), n = std::size_t(V);
-    check(dlogits.size() == R * n && logits.size() == R * n && lse.size() == R &&
-              targets.size() == R,
-          "cross_entropy: dlogits, logits, lse, targets have ", dlogits.size(), ", ",
-          logits.size(), ", ", lse.size(), ", ", targets.size(), " elements; ", rows, " rows of ",
-          V, " want ", R * n, ", ", R * n, ", ", R, ", ", R);
+    check_cross_entropy_backward<T>(dlogits, logits, lse, targets, rows, V);
     on.pool.for_ranges(R, std::max<std::size_t>(1, 16384 / std::max<std::size_t>(n, 1)),
                        [&](std::size_t begin, std::size_t end, int) {
         W room[logit_block];

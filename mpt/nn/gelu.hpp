@@ -50,11 +50,18 @@ inline void gelu_gradient_block(W* MPT_RESTRICT dx, const W* MPT_RESTRICT dy,
     }
 }
 
+inline void check_gelu(std::size_t y, std::size_t x) {
+    check(y == x, "gelu: y has ", y, " elements, x ", x, "; they must agree");
+}
+inline void check_gelu_backward(std::size_t dx, std::size_t dy, std::size_t x) {
+    check(dx == x && dy == x, "gelu: dx has ", dx, " elements, dy ", dy, ", x ", x,
+          "; they must agree");
+}
+
 /// y = gelu(x), elementwise.
 template <class T>
 void gelu_forward(const cpu& on, device_span<T> y, device_view<T> x) {
-    check(y.size() == x.size(), "gelu: y has ", y.size(), " elements, x ", x.size(),
-          "; they must agree");
+    check_gelu(y.size(), x.size());
     on.pool.for_ranges(x.size(), element_grain, [&](std::size_t begin, std::size_t end, int) {
         wide_t<T> in[element_block], out[element_block];
         for (std::size_t i = begin; i < end; i += element_block) {
@@ -68,8 +75,7 @@ void gelu_forward(const cpu& on, device_span<T> y, device_view<T> x) {
 /// dx = dy gelu'(x), elementwise. dx may be dy.
 template <class T>
 void gelu_backward(const cpu& on, device_span<T> dx, device_view<T> dy, device_view<T> x) {
-    check(dx.size() == x.size() && dy.size() == x.size(), "gelu: dx has ", dx.size(),
-          " elements, dy ", dy.size(), ", x ", x.size(), "; they must agree");
+    check_gelu_backward(dx.size(), dy.size(), x.size());
     on.pool.for_ranges(x.size(), element_grain, [&](std::size_t begin, std::size_t end, int) {
         wide_t<T> in[element_block], gradient[element_block], out[element_block];
         for (std::size_t i = begin; i < end; i += element_block) {

@@ -37,6 +37,33 @@ constexpr std::size_t layernorm_scratch(layernorm_shape s) {
     return (layernorm_parts * 2 + 4) * std::size_t(s.channels);
 }
 
+template <class T>
+void check_layernorm(device_view<T> y, device_view<wide_t<T>> mean, device_view<wide_t<T>> rstd,
+                     device_view<T> x, device_view<T> gamma, device_view<T> beta,
+                     layernorm_shape s) {
+    const std::size_t n = std::size_t(s.channels), rows = std::size_t(s.rows);
+    check(x.size() == rows * n && y.size() == rows * n && mean.size() == rows &&
+              rstd.size() == rows && gamma.size() == n && beta.size() == n,
+          "layernorm: y, mean, rstd, x, gamma, beta have ", y.size(), ", ", mean.size(), ", ",
+          rstd.size(), ", ", x.size(), ", ", gamma.size(), ", ", beta.size(), " elements; ", rows,
+          " rows of ", n, " channels want ", rows * n, ", ", rows, ", ", rows, ", ", rows * n,
+          ", ", n, ", ", n);
+}
+template <class T>
+void check_layernorm_backward(device_view<T> dx, device_view<T> dgamma, device_view<T> dbeta,
+                              device_view<T> dy, device_view<T> x, device_view<T> gamma,
+                              device_view<wide_t<T>> mean, device_view<wide_t<T>> rstd,
+                              layernorm_shape s) {
+    const std::size_t n = std::size_t(s.channels), rows = std::size_t(s.rows);
+    check(dx.size() == rows * n && dy.size() == rows * n && x.size() == rows * n &&
+              dgamma.size() == n && dbeta.size() == n && gamma.size() == n &&
+              mean.size() == rows && rstd.size() == rows,
+          "layernorm: dx, dgamma, dbeta, dy, x, gamma, mean, rstd have ", dx.size(), ", ",
+          dgamma.size(), ", ", dbeta.size(), ", ", dy.size(), ", ", x.size(), ", ", gamma.size(),
+          ", ", mean.size(), ", ", rstd.size(), " elements; wanted are rows ", rows,
+          " and channels ", n);
+}
+
 // Rows of a task: an eighth of all, within 16 K to 64 K elements. The first rows of a task are not
 // called ahead, so tasks are not short.
 inline std::size_t rows_grain(layernorm_shape s) {
@@ -88,12 +115,7 @@ void layernorm_forward(const cpu& on, device_span<T> y, device_span<wide_t<T>> m
                        device_view<T> beta, layernorm_shape s) {
     using W = wide_t<T>;
     const std::size_t n = std::size_t(s.channels), rows = std::size_t(s.rows);
-    check(x.size() == rows * n && y.size() == rows * n && mean.size() == rows &&
-              rstd.size() == rows && gamma.size() == n && beta.size() == n,
-          "layernorm: y, mean, rstd, x, gamma, beta have ", y.size(), ", ", mean.size(), ", ",
-          rstd.size(), ", ", x.size(), ", ", gamma.size(), ", ", beta.size(), " elements; ", rows,
-          " rows of ", n, " channels want ", rows * n, ", ", rows, ", ", rows, ", ", rows * n,
-          ", ", n, ", ", n);
+    check_layernorm<T>(y, mean, rstd, x, gamma, beta, s);
     on.pool.for_ranges(rows, rows_grain(s), [&](std::size_t begin, std::size_t end,
                                                          int worker) {
         W* const room = on.scratch<W>(worker, layernorm_scratch<T>(s));
@@ -139,13 +161,7 @@ void layernorm_backward(const cpu& on, device_span<T> dx, device_span<T> dgamma,
                         device_view<wide_t<T>> rstd, layernorm_shape s, bool accumulate) {
     using W = wide_t<T>;
     const std::size_t n = std::size_t(s.channels), rows = std::size_t(s.rows);
-    check(dx.size() == rows * n && dy.size() == rows * n && x.size() == rows * n &&
-              dgamma.size() == n && dbeta.size() == n && gamma.size() == n &&
-              mean.size() == rows && rstd.size() == rows,
-          "layernorm: dx, dgamma, dbeta, dy, x, gamma, mean, rstd have ", dx.size(), ", ",
-          dgamma.size(), ", ", dbeta.size(), ", ", dy.size(), ", ", x.size(), ", ", gamma.size(),
-          ", ", mean.size(), ", ", rstd.size(), " elements; wanted are rows ", rows,
-          " and channels ", n);
+    check_layernorm_backward<T>(dx, dgamma, dbeta, dy, x, gamma, mean, rstd, s);
     // The rows in at most 32 parts, whatever the number of threads; each has sums of its own.
     const std::size_t part =
         std::max<std::size_t>(16, (rows + layernorm_parts - 1) / layernorm_parts);
