@@ -8,7 +8,6 @@
 #include "mpt/train/estimate.hpp"      // optimizer_kind
 #include "mpt/train/update_pass.hpp"   // optimizer_state
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -23,12 +22,13 @@ struct kept_moments {
                   ? mpt::sizes_of_moments(map, mpt::pieces<float>{{{nullptr, map.size()}, 0}})
                   : mpt::moment_sizes{}) {}
 
-    void begin() { // before the first step
-        mpt::block_moments<float> blocks;
-        fill(blocks);
-        blocks.begin();
-        for (const auto& x : {m_low.span(), v_low.span()})
-            std::fill_n(x.data(), x.size(), mpt::bf16());
+    /// Before the first step. Ops: the operations, for the filling.
+    template <class Ops>
+    void begin(const Ops& ops) {
+        ops.fill(m_codes.span(), std::uint8_t(mpt::signed_map.zero));
+        ops.fill(v_codes.span(), std::uint8_t(mpt::unsigned_map.zero));
+        for (mpt::buffer<float>* x : {&m, &v, &m_absmax, &v_absmax}) ops.fill(x->span(), 0.0f);
+        for (mpt::buffer<mpt::bf16>* x : {&m_low, &v_low}) ops.fill(x->span(), mpt::bf16());
     }
 
     /// One step of `rule` on weights and master of `own`.

@@ -46,7 +46,7 @@ struct lean_run {
         std::vector<T> low(P);
         mpt::cast(first.data(), low.data(), P);
         ops.copy_to_device(weights.span(), std::span<const T>(low));
-        moments.begin();
+        moments.begin(ops);
     }
 
     double loss(const window& w) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // bf16.cpp -- training and sampling with bf16 weights.
-#include "training.hpp"
+#include "cpu_run.hpp"
 
 template int train<mpt::bf16>(const options&);
 template int sample<mpt::bf16>(const options&);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // fp16.cpp -- training and sampling with fp16 weights.
-#include "training.hpp"
+#include "cpu_run.hpp"
 
 template int train<mpt::fp16>(const options&);
 template int sample<mpt::fp16>(const options&);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // fp32.cpp -- training and sampling with fp32 weights (and tf32 products).
-#include "training.hpp"
+#include "cpu_run.hpp"
 
 template int train<float>(const options&);
 template int sample<float>(const options&);

@@ -44,18 +44,26 @@ inline std::string why_moments(const mpt::model_size& m, mpt::optimizer_kind kin
     }
 }
 
-/// The estimate of a run on one rank, and why in words. scratch: bytes of all workers' scratch.
+/// What the machine needs beside the model, and its name.
+struct machine_bytes {
+    std::string name;        // for the report
+    std::size_t scratch = 0; // of all its operations
+    std::size_t tokens = 0;  // on their way to it, beside the batch
+};
+
+/// The estimate of a run on one rank, and why in words.
 inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointing& acts,
                                const parameter_cost& each, int micro_batches, int batch,
-                               std::size_t scratch) {
+                               const machine_bytes& machine) {
     mpt::model_size size = mpt::size_of_gpt(c, acts, batch, c.context, each.size);
-    size.temp += scratch;
+    size.temp += machine.scratch;
     mpt::training_plan plan;
     plan.weight = each.size, plan.master = each.master, plan.micro_batches = micro_batches;
     plan.optimizer = each.optimizer;
     const mpt::estimate bytes = mpt::estimate_bytes(size, plan);
     memory_plan p;
     for (int k = 0; k < mpt::kinds; ++k) p.bytes[std::size_t(k)] = bytes.at(mpt::kind(k));
+    p.bytes[std::size_t(mpt::kind::data)] += machine.tokens;
 
     const auto why = [&](mpt::kind k) -> std::string& { return p.why[std::size_t(k)]; };
     const int R = acts.segments_again();
@@ -72,8 +80,9 @@ inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointin
         " + " + rooms + " (" + statistics + "heads)))" +
         (R ? ", " + std::to_string(acts.blocks_again()) + " blocks run again" : "");
     why(mpt::kind::temp) =
-        "tokens x " + s + " x 6C, and " + std::to_string(scratch) + " of scratch";
-    why(mpt::kind::data) = "2 x 4 a token of the batch";
+        "tokens x " + s + " x 6C, and " + std::to_string(machine.scratch) + " of scratch";
+    why(mpt::kind::data) = std::string("2 x 4 a token of the batch") +
+                           (machine.tokens ? ", and of two windows" : "");
     return p;
 }
 

@@ -10,7 +10,6 @@
 #include "../common/progress.hpp"
 
 #include "mpt/base/json_write.hpp"
-#include "mpt/nn/product.hpp" // product_backend
 #include "mpt/train/bigram.hpp"
 
 #include <cmath>
@@ -49,12 +48,12 @@ struct step_row {
 class report {
 public:
     report(const options& o, const mpt::token_data& data, const mpt::gpt_config& config,
-           std::size_t P, std::size_t weight_bytes, mpt::optimizer_kind kind, std::size_t scratch,
-           long done)
-        : o_(o), data_(data), config_(config), P_(P),
+           std::size_t P, std::size_t weight_bytes, mpt::optimizer_kind kind,
+           const machine_bytes& machine, long done)
+        : o_(o), data_(data), config_(config), P_(P), machine_(machine.name),
           plan_(plan_memory(config, mpt::checkpointing::parse(o.checkpointing, o.layers),
                             {weight_bytes, weight_bytes < 4 && !o.stochastic_rounding, kind},
-                            o.micro_batches, o.batch, scratch * std::size_t(o.threads))),
+                            o.micro_batches, o.batch, machine)),
           metrics_(o.out + "/metrics.jsonl", done, [this](const auto& row) { keep(row, losses_); }),
           validations_(o.out + "/validation.jsonl", done,
                        [this](const auto& row) { keep(row, held_out_); }),
@@ -68,8 +67,7 @@ public:
                      "vocabulary %d: %zu parameters\n",
                      config_.layers, config_.heads, config_.kv_heads, config_.channels,
                      config_.context, config_.vocabulary, P_);
-        std::fprintf(stderr, "precision   %s, products by %s, %d threads\n", o_.precision.c_str(),
-                     mpt::product_backend().c_str(), o_.threads);
+        std::fprintf(stderr, "precision   %s, %s\n", o_.precision.c_str(), machine_.c_str());
         std::fprintf(stderr, "data        %s: %zu tokens to train on, %zu held out\n",
                      data_.name.c_str(), data_.train_end, data_.tokens.size() - data_.train_end);
         std::fprintf(stderr,
@@ -194,6 +192,7 @@ private:
     const mpt::token_data& data_;
     mpt::gpt_config config_;
     std::size_t P_;
+    std::string machine_;
     memory_plan plan_;
     std::vector<std::pair<double, double>> losses_, held_out_; // (step, loss)
     row_file metrics_, validations_;

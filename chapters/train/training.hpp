@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// training.hpp -- the whole training run: the step of docs/design.md with what a real run needs
-// around it. Compiled once a precision (fp32.cpp, fp16.cpp, bf16.cpp).
+// training.hpp -- what a training run has, on any machine: buffers, batches, checkpoints. The steps
+// stand in cpu_run.hpp and device_run.hpp.
 #pragma once
 #include "generate.hpp"
 #include "memory_plan.hpp"
@@ -12,21 +12,14 @@
 #include "scaler.hpp"
 
 #include "../common/kept_moments.hpp"
-#include "../common/progress.hpp"
 
 #include "mpt/base/memory.hpp"          // memory, buffer
-#include "mpt/base/thread_pool.hpp"     // thread_pool
-#include "mpt/base/trace.hpp"           // trace, range
 #include "mpt/dist/one_rank.hpp"        // one_rank: acquire, ready, finish, publish
 #include "mpt/nn/gpt.hpp"               // gpt: forward, backward
-#include "mpt/nn/gpt_scratch.hpp"       // gpt_scratch
-#include "mpt/nn/loops.hpp"             // loops: the operations
+#include "mpt/numeric/cast.hpp"         // cast
 #include "mpt/train/checkpoint.hpp"     // save_checkpoint
-#include "mpt/train/clip.hpp"           // clip_factor
 #include "mpt/train/data.hpp"           // token_data, draw_batch, validation_batch
-#include "mpt/train/inspect.hpp"        // inspect, norm
-#include "mpt/train/loss_scale.hpp"     // check_loss
-#include "mpt/train/master_weights.hpp" // master_of, cast
+#include "mpt/train/master_weights.hpp" // master_of, master_size
 #include "mpt/train/saved_tensors.hpp"  // add_tensors, tensor_reads, scalar
 #include "mpt/train/update_pass.hpp"    // optimizer_state
 
@@ -50,12 +43,14 @@ inline void save_on_interrupt() {
 }
 
 /// What lives as long as the run. Every byte is in `mem`'s ledger. kind: what the optimizer keeps.
-template <class T>
+/// Machine: cpu_machine, or device_machine: who computes, with which operations, in whose memory.
+template <class T, class Machine>
 struct training {
+    using operations = typename Machine::operations;
+
     training(const options& o, const mpt::token_data& data, mpt::optimizer_kind kind)
-        : o(o), data(data), pool(o.threads), mem(o.device_memory),
-          config(model_config(o, data.vocabulary)),
-          ops(pool, mem, scratch_bytes(), o.precision == "tf32"), model(config, ops, o.seed),
+        : o(o), data(data), machine(o), mem(machine.mem), config(model_config(o, data.vocabulary)),
+          ops(machine.template make<T>(o, config)), model(config, ops, o.seed),
           strategy(ops, model.map), P(model.map.size()),
           weights(mem, mpt::kind::weights, P, "weights"),
           grads_(mem, mpt::kind::grads, P, "gradients"),
@@ -74,7 +69,6 @@ struct training {
         return mpt::checkpointing::parse(o.checkpointing, o.layers);
     }
     std::size_t rows() const { return std::size_t(o.batch); }
-    std::size_t scratch_bytes() const { return mpt::gpt_scratch<T>(config, o.batch, o.context); }
     /// Elements from `begin` on become these: the master's, and the weights rounded to nearest.
     void set_weights(std::size_t begin, std::span<const float> wide) {
         if (master_.size() > 0)
@@ -110,7 +104,7 @@ struct training {
     double validation_loss() {
         mpt::gpt_config still = config;
         still.dropout = 0;
-        mpt::gpt<T, mpt::loops> reader(still, ops);
+        mpt::gpt<T, operations> reader(still, ops);
         const int batches = (256 + o.batch - 1) / o.batch; // 256 samples or a little more
         double sum = 0;
         for (int i = 0; i < batches; ++i)
@@ -121,12 +115,12 @@ struct training {
 
     const options& o;
     const mpt::token_data& data;
-    mpt::thread_pool pool;
-    mpt::memory mem;
+    Machine machine;
+    mpt::memory& mem;
     mpt::gpt_config config;
-    mpt::loops ops;
-    mpt::gpt<T, mpt::loops> model;
-    mpt::one_rank<T> strategy;
+    operations ops;
+    mpt::gpt<T, operations> model;
+    mpt::one_rank<T, operations> strategy;
     std::size_t P; // parameters
     mpt::buffer<T> weights, grads_;
     mpt::buffer<float> sums_, master_;
@@ -160,8 +154,8 @@ inline std::vector<mpt::named_tensor> tensors_of(const std::vector<mpt::named_te
 
 /// Every buffer that a checkpoint keeps: each(file, what stands before a tensor's name, buffer).
 /// Weights that are their master's rounded copy are kept too: `sample` reads no more than them.
-template <class T, class Each>
-void saved_buffers(training<T>& run, Each each) {
+template <class T, class Machine, class Each>
+void saved_buffers(training<T, Machine>& run, Each each) {
     each("weights", "", run.weights.span());
     if (!mpt::own_master<T>) each("master", "", run.master_.span());
     run.moments.each([&](const char* name, auto buffer) { each("moments", name, buffer); });
@@ -169,8 +163,8 @@ void saved_buffers(training<T>& run, Each each) {
 
 /// The rest of a checkpoint: options by their names, "scaler.KEY", counts. Random numbers and the
 /// place in the data need no words of their own: they are computed from seed and attempted_steps.
-template <class T>
-void save(training<T>& run, const state& now, const std::string& dir) {
+template <class T, class Machine>
+void save(training<T, Machine>& run, const state& now, const std::string& dir) {
     std::map<std::string, std::string> words = lasting(run.o);
     for (const auto& [key, value] : now.scale.state()) words["scaler." + key] = value;
     words["data_vocabulary"] = std::to_string(run.data.vocabulary);
@@ -192,8 +186,8 @@ void save(training<T>& run, const state& now, const std::string& dir) {
 }
 
 /// From the checkpoint in `folder`, whose files were found whole. Nothing changes unless all fits.
-template <class T>
-void load(training<T>& run, state& now, const std::string& folder) {
+template <class T, class Machine>
+void load(training<T, Machine>& run, state& now, const std::string& folder) {
     const mpt::checkpoint saved{folder, mpt::read_manifest(folder)};
     const std::map<std::string, std::string>& words = saved.list.state;
     const std::string advice = mpt::advice(words, lasting(run.o));
@@ -224,8 +218,8 @@ void load(training<T>& run, state& now, const std::string& folder) {
 }
 
 /// Initial weights, a part at a time, or those of --init; moments 0.
-template <class T>
-void begin(training<T>& run) {
+template <class T, class Machine>
+void begin(training<T, Machine>& run) {
     if (!run.o.init.empty()) {
         std::vector<float> all(run.P);
         read_weights(run.o.init, mpt::named_tensors(run.model.map.tensors), all);
@@ -238,133 +232,29 @@ void begin(training<T>& run) {
             run.set_weights(i, part);
         }
     }
-    run.moments.begin();
+    run.moments.begin(run.ops);
 }
 
-template <class T>
-int train(const options& given) {
-    options o = given;
-    const mpt::token_data data = mpt::load_tokens(o.data.empty() ? MPT_CORPUS : o.data);
-    mpt::require_context(data, o.context);
-    state now{optimizer(o), scaler(o)};
-    training<T> run(o, data, now.rule.kind());
-    std::unique_ptr<mpt::trace> trace;
-    if (!o.trace.empty()) trace = std::make_unique<mpt::trace>(o.trace);
+/// The run's data are in place: from a checkpoint, or anew, and then `o.out` is its folder.
+template <class T, class Machine>
+void start(training<T, Machine>& run, state& now, options& o) {
+    if (o.resume) return load(run, now, o.from);
+    begin(run);
+    if (o.out.empty())
+        o.out = fresh_run();
+    else
+        claim(o.out);
+}
 
-    const auto rate = learning_rate(o);
-    if (o.resume) {
-        load(run, now, o.from);
-    } else {
-        begin(run);
-        if (o.out.empty())
-            o.out = fresh_run();
-        else
-            claim(o.out);
-    }
-    const auto owned = run.owned();
-    long saved = o.resume ? now.attempted : -1; // the newest checkpoint's step
-
+/// The last step of this call. Throws where it lies behind the run.
+inline long last_step(const options& o, long attempted) {
     const long last = o.stop_after ? o.stop_after : o.steps;
-    mpt::check(now.attempted < last || now.attempted == o.steps, "--stop-after ", o.stop_after,
-               ": the run in ", o.out, " is at step ", now.attempted, " already; give a later one");
-    report told(o, data, run.config, run.P, sizeof(T), now.rule.kind(), run.scratch_bytes(),
-                now.attempted);
-    told.start();
-    if (o.resume)
-        std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);
-    save_on_interrupt();
-
-    const long validate_every = o.validate_every ? o.validate_every : std::max(1L, o.steps / 10);
-    const long save_every = o.save_every ? o.save_every : std::max(1L, o.steps / 10);
-    const long tokens =
-        long(o.micro_batches) * o.batch * o.context; // targets of a window: all of them
-    progress bar(o.steps, now.attempted);
-
-    while (now.attempted < last && !interrupted) {
-        const mpt::range whole(trace.get(), mpt::lane::compute, "step");
-        const double began = bar.seconds();
-        const long step = now.attempted;
-        const float S = now.scale.now().value;
-        const double lr = rate(now.rule.applied());
-
-        double loss = 0; // mean over the window's tokens
-        for (int micro = 0; micro < o.micro_batches; ++micro) {
-            const mpt::batch b = run.draw(step, micro);
-            {
-                const mpt::range r(trace.get(), mpt::lane::compute, "forward");
-                loss += run.model.forward(run.strategy, run.weights.span(), b, *run.acts);
-            }
-            const mpt::range r(trace.get(), mpt::lane::compute, "backward");
-            run.model.backward(run.strategy, run.weights.span(), b, *run.acts,
-                               now.scale.now().seed(tokens), run.grads);
-        }
-        loss /= double(tokens);
-        mpt::check_loss(loss, step + 1);
-
-        const auto g = run.strategy.finish(run.grads); // mine, still scaled
-        mpt::health health;
-        {
-            const mpt::range r(trace.get(), mpt::lane::compute, "inspect");
-            health = mpt::inspect(run.ops, g);
-        }
-        const double norm = mpt::norm(health) / S; // unscaled, before clipping
-        const bool applied = now.scale.update(health.finite, mpt::describe(health, run.model.map));
-        if (applied) {
-            const mpt::range r(trace.get(), mpt::lane::compute, "optimizer");
-            const double factor = mpt::clip_factor(norm, o.clip) / S; // unscale and clip, in fp32
-            now.rule.step(run.ops, run.model.map, owned, run.moments, g, factor, lr);
-            run.strategy.publish(run.weights.span());
-        }
-        ++now.attempted;
-
-        const double rate_now = double(tokens) / (bar.seconds() - began);
-        const std::string why = now.scale.now().last.line(now.attempted);
-        if (!why.empty()) bar.say(why);
-        told.step({now.attempted, loss, lr, health.finite ? norm : NAN, S, !applied, rate_now},
-                  bar);
-        mpt::trace_counter(trace.get(), "loss scale", S);
-        mpt::trace_counter(trace.get(), "device bytes", double(run.mem.books.total()));
-        if (now.attempted % validate_every == 0 || now.attempted == o.steps)
-            told.validation(now.attempted, run.validation_loss(), bar);
-        if (now.attempted % save_every == 0) {
-            save(run, now, o.out);
-            saved = now.attempted;
-        }
-    }
-    if (now.attempted != saved) save(run, now, o.out);
-    bar.finish();
-    told.finish(run.mem.books, now.attempted, now.scale.now().skipped);
-    if (now.attempted < o.steps) {
-        told.stopped(now.attempted, interrupted != 0);
-        return interrupted ? 130 : 0;
-    }
-    std::signal(SIGINT, SIG_DFL); // everything is saved
-    run.acts.reset();             // room for the sample's own
-    told.sample_begins();
-    write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()),
-                 o);
-    return 0;
+    mpt::check(attempted < last || attempted == o.steps, "--stop-after ", o.stop_after,
+               ": the run in ", o.out, " is at step ", attempted, " already; give a later one");
+    return last;
 }
 
-template <class T>
-int sample(const options& o) {
-    const mpt::checkpoint saved{o.from, mpt::read_manifest(o.from)};
-    const int vocabulary = mpt::scalar<int>(saved.list.state, "data_vocabulary");
-    mpt::thread_pool pool(o.threads);
-    mpt::memory mem;
-    const mpt::gpt_config config = model_config(o, vocabulary);
-    mpt::loops ops(pool, mem, mpt::gpt_scratch<T>(config, 1, config.context),
-                   o.precision == "tf32");
-    mpt::gpt<T, mpt::loops> model(config, ops);
-    mpt::one_rank<T> strategy(ops, model.map);
-    std::vector<T> low(model.map.size());
-    const mpt::safetensors::reader file(saved.path("weights"), "checkpoint");
-    mpt::tensor_reads reads(file, mpt::advice(saved.list.state, lasting(o)));
-    reads.want(mpt::named_tensors(model.map.tensors), "", std::span(low));
-    reads.nothing_else();
-    reads.read();
-    mpt::buffer<T> weights(mem, mpt::kind::weights, low.size(), "weights");
-    ops.copy_to_device(weights.span(), std::span<const T>(low));
-    write_sample(model, mem, strategy, mpt::device_span<const T>(weights.span()), o);
-    return 0;
+/// Is something due every `every` steps, 0: ten times a run?
+inline bool due(long step, long every, const options& o) {
+    return step % (every ? every : std::max(1L, o.steps / 10)) == 0;
 }

@@ -19,11 +19,12 @@
 
 namespace mpt {
 
-template <class T>
+/// On: what adds up gradients, the cpu or a list of operations that accumulate() knows.
+template <class T, class On = cpu>
 class one_rank : public strategy<T> {
 public:
     /// Both outlive the strategy.
-    one_rank(const cpu& on, const layout& map) : on_(on), map_(map) {}
+    one_rank(const On& on, const layout& map) : on_(on), map_(map) {}
 
     device_span<const T> acquire(device_span<const T> weights, int unit) override {
         return part(weights, unit);
@@ -66,7 +67,7 @@ private:
         return all;
     }
 
-    const cpu& on_;
+    const On& on_;
     const layout& map_;
 };
 

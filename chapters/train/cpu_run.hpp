@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// cpu_run.hpp -- the whole run on the CPU's plain loops: the step of docs/design.md with what a real
+// run needs around it. Compiled once a precision (fp32.cpp, fp16.cpp, bf16.cpp).
+#pragma once
+#include "training.hpp"
+
+#include "../common/progress.hpp"
+
+#include "mpt/base/thread_pool.hpp" // thread_pool
+#include "mpt/base/trace.hpp"       // trace, range
+#include "mpt/nn/gpt_scratch.hpp"   // gpt_scratch
+#include "mpt/nn/loops.hpp"         // loops: the operations
+#include "mpt/nn/product.hpp"       // product_backend
+#include "mpt/train/clip.hpp"       // clip_factor
+#include "mpt/train/inspect.hpp"    // inspect, norm
+#include "mpt/train/loss_scale.hpp" // check_loss
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+struct cpu_machine {
+    using operations = mpt::loops;
+
+    explicit cpu_machine(const options& o) : pool(o.threads), mem(o.device_memory) {}
+
+    template <class T>
+    operations make(const options& o, const mpt::gpt_config& c) {
+        return {pool, mem, mpt::gpt_scratch<T>(c, o.batch, o.context), o.precision == "tf32"};
+    }
+    template <class T>
+    static machine_bytes extra(const options& o, const mpt::gpt_config& c) {
+        return {"products by " + mpt::product_backend() + ", " + std::to_string(o.threads) +
+                    " threads",
+                mpt::gpt_scratch<T>(c, o.batch, o.context) * std::size_t(o.threads), 0};
+    }
+
+    mpt::thread_pool pool;
+    mpt::memory mem;
+};
+
+template <class T>
+int train(const options& given) {
+    options o = given;
+    const mpt::token_data data = mpt::load_tokens(o.data.empty() ? MPT_CORPUS : o.data);
+    mpt::require_context(data, o.context);
+    state now{optimizer(o), scaler(o)};
+    training<T, cpu_machine> run(o, data, now.rule.kind());
+    std::unique_ptr<mpt::trace> trace;
+    if (!o.trace.empty()) trace = std::make_unique<mpt::trace>(o.trace);
+
+    const auto rate = learning_rate(o);
+    start(run, now, o);
+    const auto owned = run.owned();
+    long saved = o.resume ? now.attempted : -1; // the newest checkpoint's step
+
+    const long last = last_step(o, now.attempted);
+    report told(o, data, run.config, run.P, sizeof(T), now.rule.kind(),
+                cpu_machine::extra<T>(o, run.config), now.attempted);
+    told.start();
+    if (o.resume)
+        std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);
+    save_on_interrupt();
+
+    const long tokens =
+        long(o.micro_batches) * o.batch * o.context; // targets of a window: all of them
+    progress bar(o.steps, now.attempted);
+
+    while (now.attempted < last && !interrupted) {
+        const mpt::range whole(trace.get(), mpt::lane::compute, "step");
+        const double began = bar.seconds();
+        const long step = now.attempted;
+        const float S = now.scale.now().value;
+        const double lr = rate(now.rule.applied());
+
+        double loss = 0; // mean over the window's tokens
+        for (int micro = 0; micro < o.micro_batches; ++micro) {
+            const mpt::batch b = run.draw(step, micro);
+            {
+                const mpt::range r(trace.get(), mpt::lane::compute, "forward");
+                loss += run.model.forward(run.strategy, run.weights.span(), b, *run.acts);
+            }
+            const mpt::range r(trace.get(), mpt::lane::compute, "backward");
+            run.model.backward(run.strategy, run.weights.span(), b, *run.acts,
+                               now.scale.now().seed(tokens), run.grads);
+        }
+        loss /= double(tokens);
+        mpt::check_loss(loss, step + 1);
+
+        const auto g = run.strategy.finish(run.grads); // mine, still scaled
+        mpt::health health;
+        {
+            const mpt::range r(trace.get(), mpt::lane::compute, "inspect");
+            health = mpt::inspect(run.ops, g);
+        }
+        const double norm = mpt::norm(health) / S; // unscaled, before clipping
+        const bool applied = now.scale.update(health.finite, mpt::describe(health, run.model.map));
+        if (applied) {
+            const mpt::range r(trace.get(), mpt::lane::compute, "optimizer");
+            const double factor = mpt::clip_factor(norm, o.clip) / S; // unscale and clip, in fp32
+            now.rule.step(run.ops, run.model.map, owned, run.moments, g, factor, lr);
+            run.strategy.publish(run.weights.span());
+        }
+        ++now.attempted;
+
+        const double rate_now = double(tokens) / (bar.seconds() - began);
+        const std::string why = now.scale.now().last.line(now.attempted);
+        if (!why.empty()) bar.say(why);
+        told.step({now.attempted, loss, lr, health.finite ? norm : NAN, S, !applied, rate_now},
+                  bar);
+        mpt::trace_counter(trace.get(), "loss scale", S);
+        mpt::trace_counter(trace.get(), "device bytes", double(run.mem.books.total()));
+        if (due(now.attempted, o.validate_every, o) || now.attempted == o.steps)
+            told.validation(now.attempted, run.validation_loss(), bar);
+        if (due(now.attempted, o.save_every, o)) {
+            save(run, now, o.out);
+            saved = now.attempted;
+        }
+    }
+    if (now.attempted != saved) save(run, now, o.out);
+    bar.finish();
+    told.finish(run.mem.books, now.attempted, now.scale.now().skipped);
+    if (now.attempted < o.steps) {
+        told.stopped(now.attempted, interrupted != 0);
+        return interrupted ? 130 : 0;
+    }
+    std::signal(SIGINT, SIG_DFL); // everything is saved
+    run.acts.reset();             // room for the sample's own
+    told.sample_begins();
+    write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()),
+                 o);
+    return 0;
+}
+
+template <class T>
+int sample(const options& o) {
+    const mpt::checkpoint saved{o.from, mpt::read_manifest(o.from)};
+    const int vocabulary = mpt::scalar<int>(saved.list.state, "data_vocabulary");
+    mpt::thread_pool pool(o.threads);
+    mpt::memory mem;
+    const mpt::gpt_config config = model_config(o, vocabulary);
+    mpt::loops ops(pool, mem, mpt::gpt_scratch<T>(config, 1, config.context),
+                   o.precision == "tf32");
+    mpt::gpt<T, mpt::loops> model(config, ops);
+    mpt::one_rank<T, mpt::loops> strategy(ops, model.map);
+    std::vector<T> low(model.map.size());
+    const mpt::safetensors::reader file(saved.path("weights"), "checkpoint");
+    mpt::tensor_reads reads(file, mpt::advice(saved.list.state, lasting(o)));
+    reads.want(mpt::named_tensors(model.map.tensors), "", std::span(low));
+    reads.nothing_else();
+    reads.read();
+    mpt::buffer<T> weights(mem, mpt::kind::weights, low.size(), "weights");
+    ops.copy_to_device(weights.span(), std::span<const T>(low));
+    write_sample(model, mem, strategy, mpt::device_span<const T>(weights.span()), o);
+    return 0;
+}
