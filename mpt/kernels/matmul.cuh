@@ -203,23 +203,17 @@ __global__ void __launch_bounds__(256, R == 8 ? 2 : 3) matmul_registers_kernel(m
         __syncthreads(); // the tile is whole; all have left the other buffer, which comes next
         a.fetch(a_next, i0, p0 + depth, x.tf32);
         b.fetch(b_next, j0, p0 + depth, x.tf32);
-#pragma unroll 2 // in full it does not fit into 128 registers on an H100
         for (int p = 0; p < depth; ++p) {
             pack<float, 4> u[groups], v[groups];
-#pragma unroll
             for (int g = 0; g < groups; ++g) {
                 u[g] = load<4>(a_tile[at] + p * pitch + 64 * g + 4 * down);
                 v[g] = load<4>(b_tile[at] + p * pitch + 64 * g + 4 * across);
             }
-#pragma unroll
             for (int r = 0; r < R; ++r)
-#pragma unroll
                 for (int s = 0; s < R; ++s) sum[r][s] += u[r / 4].x[r % 4] * v[s / 4].x[s % 4];
         }
     }
-#pragma unroll
     for (int r = 0; r < R; ++r)
-#pragma unroll
         for (int s = 0; s < R; ++s) {
             const int i = i0 + r / 4 * 64 + 4 * down + r % 4;
             const int j = j0 + s / 4 * 64 + 4 * across + s % 4;

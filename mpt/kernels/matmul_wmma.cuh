@@ -121,11 +121,9 @@ __global__ void __launch_bounds__(128, 2) matmul_wmma_kernel(matmul_args<T> x) {
             fetch((stage + 2) % wmma_stages, p0 + 2 * depth);
             const T* const at = a + stage * a_tile::size;
             const T* const bt = b + stage * b_tile::size;
-#pragma unroll
             for (int p = 0; p < depth; p += fragment_depth<T>) {
                 a_fragment<T, AT> u[F];                    // (width, 16) of a
                 b_fragment<T, BT> v[F];                    // (16, width) of b
-#pragma unroll
                 for (int f = 0; f < F; ++f) {
                     const int i = wi + 16 * f, j = wj + 16 * f;
                     load_operand(u[f], at + (AT ? p * a_tile::pitch + i : i * a_tile::pitch + p),
@@ -133,9 +131,7 @@ __global__ void __launch_bounds__(128, 2) matmul_wmma_kernel(matmul_args<T> x) {
                     load_operand(v[f], bt + (BT ? j * b_tile::pitch + p : p * b_tile::pitch + j),
                                  b_tile::pitch);
                 }
-#pragma unroll
                 for (int i = 0; i < F; ++i)
-#pragma unroll
                     for (int j = 0; j < F; ++j) wmma::mma_sync(sum[i][j], u[i], v[j], sum[i][j]);
             }
         }
@@ -147,9 +143,7 @@ __global__ void __launch_bounds__(128, 2) matmul_wmma_kernel(matmul_args<T> x) {
         float* const room = dynamic_shared<float>() + warp * 16 * pitch; // (16, width)
         const bool vectors = aligned_to_four(x.c, size_t(x.ldc)) &&
                              (!x.bias || aligned_to_four(x.bias, 4));
-#pragma unroll
         for (int f = 0; f < F; ++f) {
-#pragma unroll
             for (int j = 0; j < F; ++j)
                 wmma::store_matrix_sync(room + 16 * j, sum[f][j], pitch, wmma::mem_row_major);
             __syncwarp();
