@@ -66,5 +66,6 @@ namespace simt {} // the emulator's words, which here are everywhere
 
 namespace mpt::kernels {
 using namespace mpt::simt;
+namespace wmma = mpt::simt::nvcuda::wmma;
 }
 #endif

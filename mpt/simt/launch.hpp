@@ -3,7 +3,7 @@
 /// Kernel<<<grid, block>>>(arguments...) in C++, and all words of a kernel. tier 2, needs:
 /// base/error.hpp simt/atomics.hpp simt/barrier.hpp simt/block.hpp simt/device_memory.hpp
 /// simt/grid.hpp simt/half.hpp simt/hooks.hpp simt/intrinsics.hpp simt/runtime.hpp
-/// simt/settings.hpp simt/vector_types.hpp simt/warp.hpp
+/// simt/settings.hpp simt/vector_types.hpp simt/warp.hpp simt/wmma.hpp
 ///
 /// Idea     launch<kernel>({grid, block}, arguments...) runs the kernel and returns when all of it
 ///          is done. The kernel is a template argument: so its name is known, and g++ can put its
@@ -26,6 +26,7 @@
 #include "mpt/simt/settings.hpp"      // settings
 #include "mpt/simt/vector_types.hpp"  // dim3, float4, ...
 #include "mpt/simt/warp.hpp"          // __shfl_sync, __ballot_sync, ...
+#include "mpt/simt/wmma.hpp"          // nvcuda::wmma
 
 #include <cstddef>
 #include <string_view>
