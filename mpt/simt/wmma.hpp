@@ -36,7 +36,7 @@ namespace precision {
 struct tf32;
 }
 
-/// The nearest tf32 (10 bits of mantissa), ties away from zero, as the hardware's conversion has it.
+/// The nearest tf32 (10 bits of mantissa), ties away from zero, as the hardware converts.
 inline float __float_to_tf32(float x) {
     std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x);
     if ((bits & 0x7F800000) != 0x7F800000) bits += 0x1000;
@@ -45,11 +45,13 @@ inline float __float_to_tf32(float x) {
 
 template <class Use, int M, int N, int K, class T, class Layout = void>
 struct fragment {
-    static constexpr bool is_a = std::is_same_v<Use, matrix_a>, is_b = std::is_same_v<Use, matrix_b>,
-                          is_tf32 = std::is_same_v<T, precision::tf32>;
-    static_assert(M == 16 && N == 16 && K == (is_tf32 ? 8 : 16) || !(is_a || is_b),
+    static constexpr bool is_a = std::is_same_v<Use, matrix_a>;
+    static constexpr bool is_b = std::is_same_v<Use, matrix_b>;
+    static constexpr bool is_tf32 = std::is_same_v<T, precision::tf32>;
+    static_assert(M == 16 && N == 16 && (K == 16 || K == 8),
                   "wmma: 16 x 16 x 16, or 16 x 16 x 8 of tf32");
-    static_assert(is_a || is_b || std::is_same_v<T, float>, "wmma: sums are fp32");
+    static_assert(is_a || is_b ? K == (is_tf32 ? 8 : 16) : std::is_same_v<T, float>,
+                  "wmma: tf32 with K = 8, fp16 and bf16 with K = 16, sums in fp32");
     static constexpr int rows = is_b ? K : M, columns = is_a ? K : N;
     static constexpr int num_elements = rows * columns / 32; // of each lane
     using element_type = T;
