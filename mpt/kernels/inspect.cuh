@@ -73,6 +73,12 @@ __global__ void inspect_partials_kernel(Result* result, const Result* partial, u
     if (threadIdx.x == 0) *result = mine;
 }
 
+inline void inspect_partials(inspect_result* result, const inspect_result* partial, unsigned n,
+                             cudaStream_t stream) {
+    launch<inspect_partials_kernel<inspect_result>>({1, element_threads, 0, stream}, result,
+                                                    partial, n);
+}
+
 /// Bytes of scratch that inspect wants.
 inline size_t inspect_bytes(size_t n) { return partial_blocks(n) * sizeof(inspect_result); }
 
@@ -86,8 +92,7 @@ void inspect(inspect_result* result, const G* g, size_t n, void* scratch, cudaSt
         launch<inspect_kernel<G, w>>({blocks, element_threads, 0, stream}, partial, g, n);
     else
         launch<inspect_kernel<G, 1>>({blocks, element_threads, 0, stream}, partial, g, n);
-    launch<inspect_partials_kernel<inspect_result>>({1, element_threads, 0, stream}, result,
-                                    static_cast<const inspect_result*>(partial), blocks);
+    inspect_partials(result, partial, blocks, stream);
 }
 
 } // namespace mpt::kernels

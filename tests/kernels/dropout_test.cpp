@@ -22,7 +22,7 @@ mpt::dropout_key key_of(const dropout_args& a) { return {a.seed, a.layer, a.step
 template <class H>
 std::vector<H> by_loop(const std::vector<H>* x, const std::vector<H>& branch,
                        const dropout_args& a, const shape& s) {
-    checks::machine m;
+    static checks::machine m;
     std::vector<H> y(branch.size());
     if (x)
         mpt::residual_forward<H>(m.on, checks::span(y), checks::span(*x), checks::span(branch),

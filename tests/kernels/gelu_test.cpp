@@ -15,8 +15,8 @@ double exact_slope(double x) {
     const double s = exact_switch(x);
     return s + x * s * (1 - s) * 1.5957691216057308 * (1 + 3 * 0.044715 * x * x);
 }
-// 2u in fp32 is off by 5 roundings of 2^-24; that moves e^-2u by as much of itself times |2u|, and s
-// by (1 - s) of that. Then 2 ulp of expf, a sum, a division, a product.
+// 2u in fp32 is off by 5 roundings of 2^-24; that moves e^-2u by as much of itself times |2u|, and
+// s by (1 - s) of that. Then 2 ulp of expf, a sum, a division, a product.
 double roundings(double x) {
     const double twice_u = 1.5957691216057308 * (std::fabs(x) + 0.044715 * std::fabs(x * x * x));
     return (5 * twice_u + 4) * (1 - exact_switch(x)) + 3;

@@ -169,4 +169,24 @@ std::string difference(const std::vector<T>& found, const std::vector<double>& e
     return s.str();
 }
 
+// run() in five orders of threads, warps and blocks: ascending, and four that are shuffled. "" where
+// it returns the same bits each time. Under CUDA the order is the device's own: run() twice.
+template <class F>
+std::string in_all_orders(F run) {
+    const auto first = run();
+    std::string found;
+#if defined(__CUDACC__)
+    found = difference(run(), first);
+#else
+    const unsigned before = mpt::simt::settings().order_seed;
+    for (const unsigned seed : {1u, 22u, 333u, 4444u}) {
+        mpt::simt::settings().order_seed = seed;
+        const std::string now = difference(run(), first);
+        if (found.empty() && !now.empty()) found = "order " + std::to_string(seed) + ": " + now;
+    }
+    mpt::simt::settings().order_seed = before;
+#endif
+    return found;
+}
+
 } // namespace rig

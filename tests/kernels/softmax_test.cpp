@@ -32,7 +32,8 @@ exact definition(const std::vector<H>& x, const shape& s, double terms) {
         double most = -std::numeric_limits<double>::infinity(), sum = 0, depth = 0;
         for (std::size_t i = 0; i < n; ++i)
             most = std::max(most, double(mpt::widen(x[r * n + i])));
-        for (std::size_t i = 0; i < n; ++i) sum += std::exp(double(mpt::widen(x[r * n + i])) - most);
+        for (std::size_t i = 0; i < n; ++i)
+            sum += std::exp(double(mpt::widen(x[r * n + i])) - most);
         for (std::size_t i = 0; i < n; ++i) { // mean |d|, as the sum weighs it
             const double d = double(mpt::widen(x[r * n + i])) - most;
             if (std::isfinite(d)) depth += std::exp(d) / sum * -d;
@@ -56,8 +57,9 @@ void forward_is_right(F run, bool by_threads) {
             const std::size_t n = std::size_t(s.rows) * std::size_t(s.columns);
             auto x = checks::numbers<H>(n, 1, 8);
             if (n > 40) x[n / 3] = mpt::narrow<H>(-INFINITY); // a masked one
-            const double terms =
-                by_threads ? s.columns : s.columns <= 1024 ? s.columns / 32 + 17 : s.columns / 128 + 17;
+            const double terms = by_threads         ? s.columns
+                                 : s.columns <= 1024 ? s.columns / 32 + 17
+                                                     : s.columns / 128 + 17;
             const exact e = definition(x, s, terms);
             const array<T> on(x, offset);
             array<T> y(n, 0);
