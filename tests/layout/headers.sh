@@ -19,8 +19,7 @@ flags='-ffp-contract=off -Wall -Wextra -Wpedantic -Werror -Itree'
 
 # Alone: warnings are errors; numeric/ and its base also as C++17; product.hpp also with a BLAS.
 {
-    sed -n '/\.hpp$/s/$/ -std=c++20/p' list.txt
-    sed -n -e '/\.cuh$/s/$/ -std=c++20 -DMPT_SIMT/p' -e '/^mpt\/simt\//s/$/ -std=c++20 -DMPT_SIMT/p' list.txt
+    sed 's/$/ -std=c++20/; /^mpt\/\(simt\|kernels\)\//s/$/ -DMPT_SIMT/' list.txt
     grep -E '^mpt/(numeric/|base/(qualifiers|philox)\.hpp)' list.txt | sed 's/$/ -std=c++17/' || true
     if printf '#include <cblas.h>\n' | "$compiler" -x c++ -E - >/dev/null 2>&1; then
         grep '^mpt/nn/product\.hpp' list.txt | sed 's/$/ -std=c++20 -DMPT_HAS_CBLAS=1/' || true
@@ -32,7 +31,8 @@ if [ "${4:-}" = together ]; then : >jobs.txt; fi
     compiler=$1 flags=$2 header=$3; shift 3
     name=$(echo "$header $*" | tr -c "A-Za-z0-9+\n" _)
     printf "#include \"%s\"\n" "$header" >"$name.cpp"
-    $compiler "$@" $flags -fsyntax-only "$name.cpp" >"$name.log" 2>&1 || echo "$header does not compile alone with $*" >"$name.bad"
+    compile() { $compiler "$@" $flags -fsyntax-only "$name.cpp" >"$name.log" 2>&1; }
+    compile "$@" || { grep -q "#error.*compile it with -DMPT_SIMT" "$name.log" && compile "$@" -DMPT_SIMT; } || echo "$header does not compile alone with $*" >"$name.bad"
 ' sh "$compiler" "$flags" <jobs.txt
 if ls ./*.bad >/dev/null 2>&1; then
     cat ./*.bad
