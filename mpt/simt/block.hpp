@@ -2,6 +2,7 @@
 /// @file block.hpp
 /// One block of threads on one system thread.                              tier 2, needs:
 /// simt/block_threads.hpp simt/fiber.hpp simt/hooks.hpp simt/settings.hpp simt/vector_types.hpp
+/// simt/watchdog.hpp
 ///
 /// Idea     A thread runs until it must wait; then the next ready thread goes on. One that returns
 ///          leaves its stack to the next that has not begun: a kernel that never waits is a plain
@@ -18,6 +19,7 @@
 #include "mpt/simt/hooks.hpp"         // watch, place, launch_info, in_kernel
 #include "mpt/simt/settings.hpp"      // settings
 #include "mpt/simt/vector_types.hpp"  // uint3, dim3
+#include "mpt/simt/watchdog.hpp"      // watchdog, watched
 
 #include <atomic>
 #include <cstddef>
@@ -42,9 +44,10 @@ struct kernel_call {
 class block {
 public:
     /// The block that this system thread runs, or ran last.
-    static block& here() {
-        static thread_local block b;
-        return b;
+    MPT_SIMT_QUIET static block& here() {
+        static constinit thread_local block* known = nullptr; // no question of who constructs it
+        if (!known) known = &make();
+        return *known;
     }
     static bool inside() { return here().busy_; }
 
@@ -60,15 +63,19 @@ public:
         gridDim = info.grid;
         arrived_ = exited_ = 0;
         failed_ = nullptr;
-        stop_.store(false, std::memory_order_relaxed);
+        stop_ = false;
+        watch_.late.store(false, std::memory_order_relaxed);
+        watch_.turns.fetch_add(1, std::memory_order_release);
         if (shared_.size() < info.shared_bytes + 127) shared_.resize(info.shared_bytes + 127);
         busy_ = true;
         watch::block_begin(info, index, dynamic_shared());
         go(home_, *team_.next());
+        if (abandoned_) retire();
         if (!failed_ && exited_ < team_.threads.size())
             failed_ = std::make_exception_ptr(error(stuck()));
         if (failed_) unwind();
         watch::block_end(failed_ != nullptr);
+        watch_.turns.fetch_add(1, std::memory_order_release);
         busy_ = false;
         if (failed_) std::rethrow_exception(failed_);
     }
@@ -141,12 +148,23 @@ public:
                     to_text(current_->index));
     }
 
-    block() = default;
+    /// The watchdog's signal: leave a loop that never ends, if this thread is in one.
+    MPT_SIMT_QUIET static void interrupted(int) {
+        if (in_kernel && here().watch_.late.load()) here().abandon();
+    }
+
+    ~block() { watchdog::here().remove(&watch_); }
     block(const block&) = delete;
     block& operator=(const block&) = delete;
 
 private:
     struct unwinding {}; // thrown where a thread waits, when its block has failed
+
+    block() { watchdog::here().add(&watch_); }
+    static block& make() {
+        static thread_local block b;
+        return b;
+    }
 
     // What a thread does first in each word.
     MPT_SIMT_QUIET thread_state& enter(const char* word, place at) {
@@ -154,8 +172,8 @@ private:
         thread_state& me = *current_;
         me.word = word;
         me.at = at;
-        if (stop_.load(std::memory_order_relaxed) && !std::uncaught_exceptions())
-            throw unwinding();
+        if (watch_.late.load(std::memory_order_relaxed) && !failed_) throw error(late());
+        if (stop_ && !std::uncaught_exceptions()) throw unwinding();
         return me;
     }
 
@@ -168,8 +186,7 @@ private:
             go(me.on->self, *t);
         current_ = &me;
         threadIdx = me.index;
-        if (stop_.load(std::memory_order_relaxed) && !std::uncaught_exceptions())
-            throw unwinding();
+        if (stop_ && !std::uncaught_exceptions()) throw unwinding();
         watch::thread_runs(me.linear);
         in_kernel = true;
     }
@@ -265,10 +282,27 @@ private:
 
     // Throw in every thread that waits, so that what it holds is given back.
     MPT_SIMT_QUIET void unwind() {
-        stop_.store(true, std::memory_order_relaxed);
+        stop_ = true;
         for (thread_state& t : team_.threads)
             if (t.on) go(home_, t);
         for (thread_state& t : team_.threads) t.in_barrier = false;
+    }
+
+    // From the signal's handler: nothing may be allocated here.
+    MPT_SIMT_QUIET void abandon() {
+        in_kernel = false;
+        abandoned_ = current_->on;
+        switch_context(abandoned_->self, home_);
+    }
+    void retire() {
+        failed_ = std::make_exception_ptr(error(late()));
+        current_->on = nullptr;
+        std::erase_if(fibers_, [&](const auto& f) { return f.get() == abandoned_; });
+        abandoned_ = nullptr;
+    }
+    std::string late() const {
+        return join(info_->kernel, ": block ", to_text(blockIdx), " runs for more than ",
+                    settings().watch_seconds, " seconds (watch_seconds): ", team_.describe());
     }
 
     [[noreturn]] void refuse(const std::string& what) const {
@@ -303,8 +337,9 @@ private:
     std::size_t arrived_ = 0, exited_ = 0;
     unsigned sum_ = 0;
     unsigned active_[32] = {};
-    std::atomic<bool> stop_ = false;
-    bool busy_ = false;
+    bool busy_ = false, stop_ = false;
+    fiber* abandoned_ = nullptr; // in a loop that never ended
+    watched watch_;
     std::exception_ptr failed_;
     std::vector<std::unique_ptr<fiber>> fibers_; // all stacks that this system thread has made
     std::vector<fiber*> idle_;

@@ -2,7 +2,7 @@
 /// @file grid.hpp
 /// All blocks of a launch, over several system threads.                    tier 2, needs:
 /// base/error.hpp base/thread_pool.hpp simt/block.hpp simt/hooks.hpp simt/settings.hpp
-/// simt/vector_types.hpp
+/// simt/vector_types.hpp simt/watchdog.hpp
 ///
 /// Idea     Blocks know nothing of each other, so any number of system threads may run them, in any
 ///          order, with the same result. A seed shuffles the order: what depends on it is a race.
@@ -16,6 +16,7 @@
 #include "mpt/simt/hooks.hpp"        // launch_info
 #include "mpt/simt/settings.hpp"     // settings
 #include "mpt/simt/vector_types.hpp" // uint3
+#include "mpt/simt/watchdog.hpp"     // watchdog
 
 #include <algorithm>
 #include <cstddef>
@@ -64,6 +65,7 @@ inline unsigned long long block_in_order(unsigned long long i, unsigned long lon
 inline void run_grid(const launch_info& l, kernel_call call) {
     const unsigned long long n = 1ull * l.grid.x * l.grid.y * l.grid.z;
     const unsigned seed = settings().order_seed;
+    watchdog::here().watch(settings().watch_seconds, block::interrupted);
     const auto run = [&](std::size_t i) {
         const unsigned long long at = block_in_order(i, n, seed);
         const uint3 index{unsigned(at % l.grid.x), unsigned(at / l.grid.x % l.grid.y),
