@@ -169,8 +169,8 @@ std::string difference(const std::vector<T>& found, const std::vector<double>& e
     return s.str();
 }
 
-// run() in five orders of threads, warps and blocks: ascending, and four that are shuffled. "" where
-// it returns the same bits each time. Under CUDA the order is the device's own: run() twice.
+// run() in five orders of threads, warps and blocks: ascending, and four that are shuffled. ""
+// where it returns the same bits each time. Under CUDA the order is the device's own: run() twice.
 template <class F>
 std::string in_all_orders(F run) {
     const auto first = run();
