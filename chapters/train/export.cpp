@@ -10,6 +10,8 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -51,10 +53,16 @@ template <class T>
 void write(const std::string& form, const std::string& to, const mpt::gpt_config& c, int words,
            const std::vector<mpt::named_tensor>& tensors, std::span<const float> weights) {
     if (form == "hf") {
+        const std::string path = mpt::folder_of(to) + "/config.json",
+                          text = mpt::hf_config(c, words);
+        std::ifstream old(path); // named by nobody, so what is there already stays
+        mpt::check(
+            !old || std::string(std::istreambuf_iterator<char>(old), {}) == text, "--to ", to,
+            ": beside it lies a config.json of another model; choose another folder, or move "
+            "it away");
         mpt::write_hf<T>(to, c, words, tensors, weights);
-        const std::string config = mpt::folder_of(to) + "/config.json";
-        mpt::output_file file("config", config);
-        file.write(mpt::hf_config(c, words));
+        mpt::output_file file("config", path);
+        file.write(text);
         file.commit();
     } else if constexpr (std::is_same_v<T, mpt::fp16>)
         throw mpt::error("--type fp16: llm.c has fp32 and bf16; choose one, or --form hf");

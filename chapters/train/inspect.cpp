@@ -171,6 +171,8 @@ void show(std::string path) {
         show_checkpoint(of_all ? mpt::newest_checkpoint(path) : find_checkpoint(path));
         return;
     }
+    mpt::check(fs::path(path).filename() != "manifest.json", "file ", path,
+               ": is a checkpoint's list of files, wanted its folder; leave out /manifest.json");
     std::int32_t first = 0;
     {
         const mpt::input_file file("file", path);

@@ -430,7 +430,7 @@ options parse_train(int argc, char** argv) {
     if (!o.init.empty()) take_sizes(app, o);
     if (o.resume) {
         if (o.out.empty()) o.out = latest_run();
-        const mpt::checkpoint found = find_checkpoint(o.out, o.from);
+        const mpt::checkpoint found = find_checkpoint(o.out, true, o.from);
         o.from = found.folder;
         const auto& saved = found.list.state;
         options before;

@@ -7,6 +7,7 @@
 //   DIR/loss.svg           both as a picture
 #pragma once
 #include "mpt/base/error.hpp"            // check, error
+#include "mpt/base/file.hpp"             // output_file
 #include "mpt/base/json.hpp"             // parse
 #include "mpt/base/json_write.hpp"       // number
 #include "mpt/train/find_checkpoint.hpp" // newest_checkpoint, open_checkpoint, checkpoints_in
@@ -58,27 +59,33 @@ inline void claim(const std::string& dir) {
                ": is occupied; add --resume to go on with its run, or give an empty folder");
 }
 
-/// The checkpoint to go on from, found whole: `name` of those in the run's folder `dir`, or the
-/// newest; or `dir` itself, where that is a checkpoint's folder.
-inline mpt::checkpoint find_checkpoint(const std::string& dir, const std::string& name = "") {
+/// The checkpoint of a run's folder that is whole: the newest, or its folder's `name`; `dir` may be
+/// a checkpoint's folder itself. for_resume: what an error says to do with an older one.
+inline mpt::checkpoint find_checkpoint(const std::string& dir, bool for_resume = false,
+                                       const std::string& name = "") {
     std::error_code none;
-    if (!name.empty()) return mpt::open_checkpoint(checkpoints_of(dir) + '/' + name);
-    if (fs::exists(dir + "/manifest.json", none)) return mpt::open_checkpoint(dir);
+    if (name.empty() && fs::exists(dir + "/manifest.json", none)) return mpt::open_checkpoint(dir);
     const bool old = fs::exists(dir + "/checkpoint.safetensors", none);
     mpt::check(
         !old || fs::exists(checkpoints_of(dir), none), "checkpoint ", dir,
         "/checkpoint.safetensors: is one file, of a version before checkpoints were folders, "
         "wanted ",
         checkpoints_of(dir), "; begin the run anew, --init takes its weights");
+    std::string text;
     try {
-        return mpt::newest_checkpoint(checkpoints_of(dir));
+        if (name.empty()) return mpt::newest_checkpoint(checkpoints_of(dir));
+        try {
+            return mpt::open_checkpoint(checkpoints_of(dir) + '/' + name);
+        } catch (const mpt::error& e) {
+            throw mpt::error(mpt::join(e.what(), "; ", mpt::newest_whole(checkpoints_of(dir))));
+        }
     } catch (const mpt::error& e) {
-        const std::string text = e.what();
-        const std::size_t at = text.rfind("/step-");
-        const bool other = text.find("whole is ") != text.npos;
-        throw mpt::error(other ? text + "; --from " + text.substr(at + 1) + " goes on from it"
-                               : text);
+        text = e.what();
     }
+    if (text.find("checkpoint that is whole is ") != text.npos)
+        text += for_resume ? "; --from " + text.substr(text.rfind('/') + 1) + " goes on from it"
+                           : "; give that folder to use it";
+    throw mpt::error(text);
 }
 
 /// A file of rows, each a JSON object with "step" in front.
@@ -101,12 +108,11 @@ public:
             kept += row + '\n';
         }
         old.close();
-        const std::string next = path + ".new";
-        std::ofstream(next) << kept;
-        std::error_code failed;
-        fs::rename(next, path, failed);
+        mpt::output_file next("rows", path); // on a full disk the old ones stay
+        next.write(kept);
+        next.commit();
         file_.open(path, std::ios::app);
-        mpt::check(!failed && file_.good(), path, ": cannot be written; give a folder that can be");
+        mpt::check(file_.good(), path, ": cannot be written; give a folder that can be");
     }
 
     void append(const std::string& row) {

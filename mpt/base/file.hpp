@@ -135,8 +135,9 @@ private:
 /// A file that appears under its name at commit(). Without one nothing is left of it.
 class output_file {
 public:
+    /// Refused where the path is a folder or a device: renaming would put a file in its place.
     output_file(const std::string& kind, const std::string& path, const disk& d = real_disk)
-        : path_(path), temporary_(path + ".tmp"), disk_(d),
+        : path_(free_or_regular(kind, path)), temporary_(path + ".tmp"), disk_(d),
           file_(kind + ' ' + path, temporary_, d) {}
 
     void write(std::span<const std::byte> from) { file_.write(from); }
@@ -156,6 +157,15 @@ public:
     }
 
 private:
+    static const std::string& free_or_regular(const std::string& kind, const std::string& path) {
+        struct stat s {};
+        const bool there = stat(path.c_str(), &s) == 0;
+        check(!there || S_ISREG(s.st_mode), kind, ' ', path, ": is ",
+              S_ISDIR(s.st_mode) ? "a folder" : "no regular file",
+              ", wanted a file or a free name; choose another");
+        return path;
+    }
+
     std::string path_, temporary_;
     const disk& disk_;
     new_file file_;

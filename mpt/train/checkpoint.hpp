@@ -51,9 +51,11 @@ struct summed_file {
     void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 };
 
-// A folder and the files in it; true when it is gone.
+// A folder and the files in it; true when it is gone. Of a symbolic link only the link goes: what
+// it leads to is somebody else's.
 inline bool remove_folder(const disk& d, const std::string& folder) {
     std::error_code none;
+    if (std::filesystem::is_symlink(folder, none)) return d.unlink(folder.c_str()) == 0;
     std::vector<std::string> files;
     for (const auto& entry : std::filesystem::directory_iterator(folder, none))
         files.push_back(entry.path().string());
@@ -84,8 +86,10 @@ inline std::string save_checkpoint(const std::string& dir, std::uint64_t step,
             must(d.mkdir(dir.c_str()) == 0, dir, "cannot be made");
         for (const std::string& above : {folder_of(dir), folder_of(dir) + "/.."}) // dir's own name
             must(flush_folder(d, above), above, "cannot be flushed");
+        std::pair<std::uint64_t, std::uint64_t> number;
         for (const auto& entry : std::filesystem::directory_iterator(dir, none))
-            if (entry.path().extension() == ".tmp") remove_folder(d, entry.path().string());
+            if (entry.path().extension() == ".tmp" && step_of(entry.path().stem().string(), number))
+                remove_folder(d, entry.path().string());
 
         //! [order]
         // 1. A folder under another name.

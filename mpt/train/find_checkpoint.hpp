@@ -7,7 +7,8 @@
 ///          was complete and no longer is, is named, with what was found, what was expected and the
 ///          newest one that is whole: steps are not thrown away without a word.
 /// Costs    time: every file is read once, at a table look-up a byte
-/// Breaks   a checkpoint that is moved by hand: its folder's name is how the newest is told
+/// Breaks   a checkpoint that is renamed by hand: its folder's name is how the newest is told, so
+///          one whose manifest is of another step is refused
 /// Source   SQLite, sqlite.org/testing.html (crash and I/O error testing)
 /// See      checkpoint.hpp (writing, and the order of it), tests/train/checkpoint_test.cpp
 #pragma once
@@ -83,6 +84,11 @@ inline manifest read_manifest(const std::string& folder) {
 /// missing, of another size or changed, with what was found and what was expected.
 inline checkpoint open_checkpoint(const std::string& folder) {
     checkpoint c{folder, read_manifest(folder)};
+    const std::string name = folder.substr(folder.find_last_of('/') + 1);
+    std::pair<std::uint64_t, std::uint64_t> named;
+    check(!step_of(name, named) || named.first == c.list.step, "checkpoint ", folder,
+          "/manifest.json: is of step ", c.list.step, ", its folder is called ", name,
+          "; it was renamed or exchanged");
     for (const manifest_file& f : c.list.files) verify_file(folder + '/' + f.name, f);
     return c;
 }

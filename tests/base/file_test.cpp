@@ -10,6 +10,7 @@
 #include <string>
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -110,8 +111,14 @@ TEST_CASE("folders that are missing, are files, or cannot be written are refused
         CHECK(said.find('\n') == said.npos);
     }
     fs::create_directories("folder/inner");
-    CHECK(refusal([] { put("folder", "x"); }).find("note folder: cannot get its name (") == 0);
+    CHECK(refusal([] { put("folder", "x"); }) ==
+          "note folder: is a folder, wanted a file or a free name; choose another");
     CHECK_FALSE(fs::exists("folder.tmp"));
+    REQUIRE((fs::exists("pipe") || mkfifo("pipe", 0666) == 0)); // a device as well, e.g. /dev/null
+    CHECK(refusal([] { put("pipe", "x"); }) ==
+          "note pipe: is no regular file, wanted a file or a free name; choose another");
+    CHECK(fs::is_fifo("pipe"));
+    CHECK_FALSE(fs::exists("pipe.tmp"));
 
     fs::create_directories("closed");
     put("closed/f.txt", "old");

@@ -153,6 +153,21 @@ TEST_CASE("the two newest stay, a second of the same step is newer, later steps 
     }
 }
 
+TEST_CASE("what is none of its own stays: folders that a link leads to, folders of other names") {
+    for (const char* dir : {"links", "theirs"}) fs::remove_all(dir);
+    save_checkpoint("theirs", 5, run(27).files(tensors(4)), {});
+    fs::create_directories("links/mine.tmp");
+    put("links/mine.tmp/notes", "x");
+    fs::create_symlink("../theirs/step-00000005", "links/step-00000005");
+    fs::create_symlink("../theirs/step-00000005", "links/step-00000007.tmp");
+    CHECK(newest_checkpoint("links").list.step == 5);
+    save_checkpoint("links", 6, run(27).files(tensors(4)), {}, 1);
+    CHECK(checkpoints_in("links") == std::vector<std::string>{"step-00000006"});
+    CHECK_FALSE(fs::is_symlink("links/step-00000007.tmp"));
+    CHECK(newest("theirs") == "accepted");
+    CHECK(contents("links/mine.tmp/notes") == "x");
+}
+
 TEST_CASE("momentum alone is saved and loaded, and is not taken for Adam's two") {
     fs::remove_all("momentum");
     const run a(27, 1);
@@ -244,7 +259,12 @@ TEST_CASE("what is damaged is named, with found and expected, and the newest tha
     fs::remove_all("bad/step-00000020");
     fs::copy("bad/step-00000010", "bad/step-00000020");
     CHECK(has(newest("bad"), "checkpoint bad/latest: holds \"step-00000020 "));
-    CHECK(has(newest("bad"), "; the newest checkpoint that is whole is bad/step-00000020"));
+    CHECK(has(newest("bad"), whole));
+    fs::remove("bad/latest"); // and nobody knows which one it was: the name alone is not believed
+    CHECK(newest("bad") == of20 +
+                               "manifest.json: is of step 10, its folder is called step-00000020; "
+                               "it was renamed or exchanged" +
+                               whole);
     put("bad/step-00000010/weights.safetensors", "");
     put("bad/step-00000020/weights.safetensors", "");
     CHECK(has(newest("bad"), "; no checkpoint in bad is whole"));

@@ -251,11 +251,14 @@ damage)
     tiny --save-every 4 --out good >out.txt 2>err.txt || fail "$(cat err.txt)"
     at=bad/checkpoints/step-00000012
     bad() { rm -rf bad; cp -R good bad; }
-    whole='; the newest checkpoint that is whole is bad/checkpoints/step-00000008; --from step-00000008 goes on from it'
+    older='; the newest checkpoint that is whole is bad/checkpoints/step-00000008'
+    whole="$older; --from step-00000008 goes on from it"
     size=$(wc -c <good/checkpoints/step-00000012/master.safetensors)
     bad; head -c 1000 "$at/master.safetensors" >cut; mv cut "$at/master.safetensors"
     refused 2 "$at/master.safetensors: has 1000 bytes, its manifest says $size; it was cut short or exchanged$whole" "$train" --resume --out bad
-    refused 1 "$whole" "$sample" bad
+    for program in sample inspect; do refused 1 "$older; give that folder to use it" "$bin/$program" bad; done
+    refused 1 "$older; give that folder to use it" "$bin/export" bad --to bad.safetensors
+    refused 2 "$older; --from step-00000008 goes on" "$train" --resume --out bad --from step-00000004
     "$sample" bad/checkpoints/step-00000008 --tokens 3 >out.txt 2>err.txt || fail "$(cat err.txt)"; ok
     bad; rm "$at/weights.safetensors"; refused 2 "$at/weights.safetensors: cannot be opened (No such file" "$train" --resume --out bad
     grep -qF -- "$whole" err.txt || fail "$(cat err.txt)"; ok
@@ -275,6 +278,12 @@ damage)
     bad; "$bin/edit_manifest" $at layers 3
     refused 1 "$at/weights.safetensors: has no h.2.ln_1.weight, this run wants it with shape (32)" "$sample" bad
     # a full disk: a limit on the size of files stands for it
+    bad; awk '{ for (i = 0; i < 300; ++i) print }' good/metrics.jsonl | sort -t: -k 2n >bad/metrics.jsonl
+    cp bad/metrics.jsonl rows.txt
+    (trap '' XFSZ; ulimit -f 300; "$train" --resume --out bad --data "$corpus" >out.txt 2>err.txt); status=$?
+    [ "$status" = 1 ] || fail "status $status with a full disk: $(cat err.txt)"; ok
+    grep -q 'rows bad/metrics.jsonl: cannot be written past byte' err.txt || fail "$(cat err.txt)"; ok
+    same rows.txt bad/metrics.jsonl
     bad; rm -r bad/checkpoints/step-00000012 bad/checkpoints/latest
     (trap '' XFSZ; ulimit -f 300; "$train" --resume --out bad --data "$corpus" >out.txt 2>err.txt); status=$?
     [ "$status" = 1 ] || fail "status $status with a full disk: $(cat err.txt)"; ok
@@ -408,6 +417,8 @@ inspect_files)
     # a tensor that is known: the weights of a layer norm begin at 1 and hardly move in two steps
     grep -q '^h.0.ln_1.weight  *F16  *(32)  *[01].[0-9]*  *1.[0-9e]*  *[01].[0-9]*  *0$' seen.txt || fail "no range: $(cat seen.txt)"; ok
     grep -q '^m.wpe.weight  *F32  *(32,32) ' seen.txt || fail "no moments: $(cat seen.txt)"; ok
+    refused 1 "manifest.json: is a checkpoint's list of files, wanted its folder" \
+        "$bin/inspect" run/checkpoints/step-00000002/manifest.json
     cases=$(dirname "$0")/../cases/safetensors accepted=0
     for file in "$cases"/*.safetensors; do
         case $file in
@@ -433,6 +444,12 @@ weight_files)
     grep -q '^a.bin: GPT-2 of llm.c, version 3 (fp32): 2 layers, 4 heads, 32 channels, context 32, vocabulary 256 padded to 256$' seen.txt ||
         fail "$(cat seen.txt)"; ok
     grep -q '"n_head":4' config.json || fail "$(cat config.json)"; ok
+    "$bin/export" run --to a.safetensors 2>err.txt || fail "once more: $(cat err.txt)"; ok
+    mkdir other; echo '{"mine":true}' >other/config.json # nobody named that file: it stays
+    refused 1 '--to other/a.safetensors: beside it lies a config.json of another model' "$bin/export" run --to other/a.safetensors
+    [ "$(cat other/config.json)" = '{"mine":true}' ] && [ ! -e other/a.safetensors ] || fail "$(ls other)"; ok
+    mkfifo pipe.bin; refused 1 'pipe.bin: is no regular file' "$bin/export" run --to pipe.bin
+    [ -p pipe.bin ] || fail 'the pipe is gone'; ok
     for from in a.safetensors a.bin run/checkpoints/step-00000012/weights.safetensors; do
         heads=; case $from in run*) heads='--heads 4' ;; esac
         "$train" --data "$corpus" --init "$from" $heads --batch 4 --steps 3 --sample-tokens 0 --precision fp32 \
@@ -463,14 +480,15 @@ weight_files)
     "$bin/inspect" tokens.bin >seen.txt 2>err.txt || fail "$(cat err.txt)"
     grep -q '^tokens.bin: GPT-2 tokens of llm.c, version 1: 500 tokens$' seen.txt || fail "$(cat seen.txt)"; ok
     "$train" --data tokens.bin --layers 1 --channels 16 --heads 2 --context 16 --batch 2 --steps 2 --sample-tokens 0 --out gpt2 >out.txt 2>err.txt || fail "$(cat err.txt)"
+    mkdir big
     for to in g.safetensors g.bin; do
-        "$bin/export" gpt2 --to $to 2>err.txt || fail "$(cat err.txt)"
-        "$train" --data tokens.bin --init $to --batch 2 --steps 2 --sample-tokens 0 --out "of-$to" >out.txt 2>err.txt || fail "$(cat err.txt)"
+        "$bin/export" gpt2 --to big/$to 2>err.txt || fail "$(cat err.txt)"
+        "$train" --data tokens.bin --init big/$to --batch 2 --steps 2 --sample-tokens 0 --out "of-$to" >out.txt 2>err.txt || fail "$(cat err.txt)"
         grep -q 'vocabulary 50257:' err.txt || fail "the padding stayed: $(cat err.txt)"; ok
     done
     files_of of-g.bin >b.all; files_of of-g.safetensors >a.all; same a.all b.all
-    "$bin/inspect" g.bin >seen.txt && grep -q 'vocabulary 50257 padded to 50304$' seen.txt || fail "$(cat seen.txt)"; ok
-    "$bin/inspect" g.safetensors >seen.txt && grep -q '^wte.weight  *F32  *(50257,16) ' seen.txt || fail "$(cat seen.txt)"; ok
+    "$bin/inspect" big/g.bin >seen.txt && grep -q 'vocabulary 50257 padded to 50304$' seen.txt || fail "$(cat seen.txt)"; ok
+    "$bin/inspect" big/g.safetensors >seen.txt && grep -q '^wte.weight  *F32  *(50257,16) ' seen.txt || fail "$(cat seen.txt)"; ok
     ;;
 memory)
     # VmHWM at most 1.10 x the ledger's peak + 64 MiB, on a run whose buffers dwarf the program.
