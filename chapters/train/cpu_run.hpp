@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// cpu_run.hpp -- the whole run on the CPU's plain loops: the step of docs/design.md with what a real
-// run needs around it. Compiled once a precision (fp32.cpp, fp16.cpp, bf16.cpp).
+// cpu_run.hpp -- the whole run on the CPU's plain loops: the step of docs/design.md with what a
+// real run needs around it. Compiled once a precision (fp32.cpp, fp16.cpp, bf16.cpp).
 #pragma once
 #include "training.hpp"
 

@@ -17,9 +17,21 @@ ln -s "$root" tree  # a path without blanks
 flags='-ffp-contract=off -Wall -Wextra -Wpedantic -Werror -Itree'
 (cd "$root" && find mpt -name '*.hpp' -o -name '*.cuh' | sort) >list.txt
 
+# What asks for the emulator: simt/, kernels/, and who includes them, also by way of others.
+grep -E '^mpt/(simt|kernels)/' list.txt >asks.txt || true
+before=
+while [ "$(wc -l <asks.txt)" != "$before" ]; do
+    before=$(wc -l <asks.txt)
+    sed 's/.*/#include "&"/' asks.txt >includes.txt
+    (cd "$root" && xargs grep -lFf "$work/includes.txt") <list.txt >more.txt || true
+    sort -u asks.txt more.txt >all.txt
+    mv all.txt asks.txt
+done
+
 # Alone: warnings are errors; numeric/ and its base also as C++17; product.hpp also with a BLAS.
 {
-    sed 's/$/ -std=c++20/; /^mpt\/\(simt\|kernels\)\//s/$/ -DMPT_SIMT/' list.txt
+    grep -vxFf asks.txt list.txt | sed 's/$/ -std=c++20/'
+    sed 's/$/ -std=c++20 -DMPT_SIMT/' asks.txt
     grep -E '^mpt/(numeric/|base/(qualifiers|philox)\.hpp)' list.txt | sed 's/$/ -std=c++17/' || true
     if printf '#include <cblas.h>\n' | "$compiler" -x c++ -E - >/dev/null 2>&1; then
         grep '^mpt/nn/product\.hpp' list.txt | sed 's/$/ -std=c++20 -DMPT_HAS_CBLAS=1/' || true

@@ -35,7 +35,7 @@ lint_header() {
             if (tier < 0) bad(1, "the folder " folder "/ is no tier: base numeric simt comm kernels nn train dist")
             low = folder ~ /^(base|numeric|simt|comm|kernels)$/
             loops = has(bulk, file)
-            meeting = file == "kernels/launch.cuh"  # where CUDA and the emulator meet
+            meeting = file ~ /^kernels\/(launch|device)\.cuh$/  # where CUDA and the emulator meet
             if ((name ~ /\.cuh$/) != (folder == "kernels")) bad(1, ".cuh is the ending of what lies in kernels/, and of nothing else")
             in_card = 1
         }
@@ -97,7 +97,7 @@ lint_header() {
         }
         /^[ ]*#[ ]*(if|ifdef|ifndef|elif)/ && !low && !loops { bad(FNR, "a branch of the preprocessor in a concept header; it belongs in base, numeric, simt, comm or a bulk loop") }
         /^[ ]*#[ ]*(if|ifdef|ifndef|elif).*(__CUDACC__|MPT_SIMT)/ && folder == "kernels" && !meeting {
-            bad(FNR, "the two machines meet in launch.cuh alone: put there what they do differently")
+            bad(FNR, "the two machines meet in launch.cuh and device.cuh alone: put there what they do differently")
         }
         /^[ ]*#[ ]*define/ {
             macro = $0; sub(/^[ ]*#[ ]*define[ ]+/, "", macro); sub(/[^A-Za-z0-9_].*/, "", macro)

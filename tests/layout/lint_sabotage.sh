@@ -75,7 +75,7 @@ case $2 in
                    sabotage() { mkdir "$work/mpt/misc"; good 0 >"$work/mpt/misc/good.hpp"; } ;;
     kernel-includes) file=$kernel; says='includes kernels/*.cuh alone'
                    sabotage() { after_pragma $kernel '#include "mpt/base/version.hpp"  // version'; } ;;
-    kernel-branch) file=$kernel; says='meet in launch.cuh alone'
+    kernel-branch) file=$kernel; says='meet in launch.cuh and device.cuh alone'
                    sabotage() { after_pragma $kernel '#ifdef __CUDACC__'; } ;;
     kernel-name)   file=mpt/kernels/good.hpp; says='.cuh is the ending'
                    sabotage() { good 3 >"$work/mpt/kernels/good.hpp"; } ;;

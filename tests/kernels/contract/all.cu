@@ -3,12 +3,15 @@
 #include "mpt/kernels/adamw.cuh"
 #include "mpt/kernels/adamw8bit.cuh"
 #include "mpt/kernels/cast.cuh"
+#include "mpt/kernels/column_sums.cuh"
 #include "mpt/kernels/dropout.cuh"
 #include "mpt/kernels/elementwise.cuh"
 #include "mpt/kernels/inspect.cuh"
 #include "mpt/kernels/matmul.cuh"
 #include "mpt/kernels/matmul_wmma.cuh"
 #include "mpt/kernels/reduce.cuh"
+#include "mpt/kernels/residual_scale.cuh"
+#include "mpt/kernels/scale.cuh"
 
 using namespace mpt::kernels;
 
@@ -21,6 +24,7 @@ void compile(Launchers... launchers) { // an address is enough for nvcc to compi
 template <class T>
 void each_type() {
     compile(fill<T>, add<T>, add_to_sums<T>, dropout<T>, residual<T>, inspect<T>);
+    compile(column_sums<T>, scaled_residual_forward<T>, scaled_residual_backward<T>);
     compile(cast<T, float>, cast<T, __half>, cast<T, __nv_bfloat16>);
     compile(adamw<T, T>, adamw<T, float>, adamw8bit<T, T>, adamw8bit<T, float>);
     compile(matmul_naive<T>, matmul_coalesced<T>, matmul_tiled<T>, matmul_registers<T>, matmul<T>);
@@ -30,5 +34,5 @@ void all_kernels() {
     each_type<float>();
     each_type<__half>();
     each_type<__nv_bfloat16>();
-    compile(sum);
+    compile(sum, begin_step, add_found, decide, end_step);
 }
