@@ -70,8 +70,8 @@ constexpr int attention_backward_floats() { // of shared memory
 
 // dk, dv of 16 R keys of a key/value head. Rows are keys, columns queries.
 template <class T, int C>
-__global__ void __launch_bounds__(128, 2) attention_backward_keys_kernel(attention_backward_args<T> y,
-                                                                      dropout_mask given) {
+__global__ void __launch_bounds__(128, 2)
+    attention_backward_keys_kernel(attention_backward_args<T> y, dropout_mask given) {
     constexpr int R = backward_rows<C>, rows = 16 * R, columns = attention_columns;
     const attention_args<T>& x = y.forward;
     const float* const sums = static_cast<const float*>(y.scratch);

@@ -88,7 +88,7 @@ __device__ int place_of(int row, int group) {
     return row * C + 4 * (group ^ (row / R & 7));
 }
 
-// tile (rows, C) = rows of D elements, `stride` apart; zeros behind the `exist`-th row and behind D.
+// tile (rows, C) = rows of D elements, `stride` apart; zeros behind row `exist` and behind D.
 template <int C, int R, class T>
 __device__ void load_rows(float* tile, const T* from, size_t stride, int rows, int exist, int D) {
     const bool vectors = aligned_to_four(from, stride);

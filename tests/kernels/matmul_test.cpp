@@ -21,6 +21,13 @@ std::vector<step<T>> steps() {
             {"registers", matmul_registers<T>}};
 }
 
+// What matmul_registers takes where there are 128 such tiles and more.
+template <class T>
+void tiles_of_128(matmul_args<T> x, cudaStream_t s) {
+    mpt::launch<matmul_registers_kernel<T, 8>>(
+        {{tiles_of(x.n, 128), tiles_of(x.m, 128)}, 256, 0, s}, with_leading(x));
+}
+
 } // namespace
 
 TEST_CASE_TEMPLATE("each step gives the product", T, float, __half, __nv_bfloat16) {
@@ -33,13 +40,18 @@ TEST_CASE_TEMPLATE("each step gives the product", T, float, __half, __nv_bfloat1
     }
 }
 
-TEST_CASE("tiles of 128: enough of them") {
-    for (const bool transposed : {false, true}) {
-        problem<float> tall({16300, 3, 9, transposed, !transposed, true});
-        CHECK(tall.check(matmul_registers<float>) == "");
-        problem<__half> wide({3, 16300, 12, transposed, transposed, false, true});
-        CHECK(wide.check(matmul_registers<__half>) == "");
+TEST_CASE_TEMPLATE("tiles of 128", T, float, __half, __nv_bfloat16) {
+    for (int lies = 0; lies < 4; ++lies) {
+        problem<T> p({130, 264 - 130 * (lies % 2), 70, lies % 2 == 1, lies / 2 == 1, true,
+                      lies == 2, lies * 4});
+        CHECK(p.check(tiles_of_128<T>) == "");
     }
+}
+
+TEST_CASE("any order of threads gives the same bits") {
+    problem<__half> p({65, 67, 70, false, true, true, true});
+    for (const step<__half>& s : steps<__half>())
+        CHECK(in_all_orders([&] { return p.run(s.run, p.args()); }) == "");
 }
 
 TEST_CASE("tf32: the operands are rounded, and that shows") {

@@ -10,6 +10,12 @@ namespace {
 
 constexpr double unit = 0x1p-23; // of tensor cores (products.hpp)
 
+// What matmul_wmma takes where there are 128 such tiles and more.
+template <class T>
+void tiles_of_128(matmul_args<T> x, cudaStream_t s) {
+    launch_matmul_wmma<T, 128>(with_leading(x), s);
+}
+
 } // namespace
 
 TEST_CASE_TEMPLATE("tensor cores give the product", T, float, __half, __nv_bfloat16) {
@@ -21,12 +27,20 @@ TEST_CASE_TEMPLATE("tensor cores give the product", T, float, __half, __nv_bfloa
     }
 }
 
-TEST_CASE_TEMPLATE("tiles of 128: enough of them", T, float, __half, __nv_bfloat16) {
+TEST_CASE_TEMPLATE("tiles of 128", T, float, __half, __nv_bfloat16) {
     constexpr bool tf32 = std::is_same_v<T, float>;
-    problem<T> tall({16300, 3, 40, true, false, true, false, 0, tf32});
-    CHECK(tall.check(matmul_wmma<T>, unit) == "");
-    problem<T> wide({16, 16304, 24, false, true, true, true, 0, tf32});
-    CHECK(wide.check(matmul_wmma<T>, unit) == "");
+    for (int lies = 0; lies < 4; ++lies) {
+        problem<T> p({130, 264 - 130 * (lies % 2), 70, lies % 2 == 1, lies / 2 == 1, true,
+                      lies == 2, lies * 4, tf32});
+        CHECK(p.check(tiles_of_128<T>, unit) == "");
+    }
+    problem<T> nine({1100, 3, 20, false, true, false, false, 0, tf32}); // more than 8 rows of tiles
+    CHECK(nine.check(tiles_of_128<T>, unit) == "");
+}
+
+TEST_CASE("any order of threads gives the same bits") {
+    problem<__half> p({65, 67, 70, false, true, true, true});
+    CHECK(in_all_orders([&] { return p.run(matmul_wmma<__half>, p.args()); }) == "");
 }
 
 TEST_CASE("matmul() takes what was asked for: fp32 stays fp32") {
