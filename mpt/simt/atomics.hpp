@@ -8,7 +8,7 @@
 ///          compares and exchanges until nobody came between.
 /// Breaks   a sum of floats by atomicAdd depends on the order of the threads: not the same bits
 /// Source   CUDA C++ Programming Guide, Atomic Functions
-/// See      tests/simt/atomics_test.cpp
+/// See      tests/simt/words_test.cpp
 #pragma once
 #include "mpt/simt/block.hpp" // block (whose threads they are)
 #include "mpt/simt/hooks.hpp" // place, watch, in_kernel

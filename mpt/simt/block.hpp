@@ -96,12 +96,13 @@ public:
         sum_ += number;
         if (++arrived_ == team_.threads.size()) {
             arrived_ = 0;
+            result_ = sum_; // kept until all have come again, so all have read it
             for (thread_state& t : team_.threads) t.in_barrier = false;
             watch::barrier(at);
             team_.all_ready();
         }
         sleep(me);
-        return sum_;
+        return result_;
     }
 
     /// Wait for the lanes of the mask, all of which bring something to the same meeting.
@@ -335,7 +336,7 @@ private:
     thread_state* current_ = nullptr;
     thread_state* first_ = nullptr; // at the barrier
     std::size_t arrived_ = 0, exited_ = 0;
-    unsigned sum_ = 0;
+    unsigned sum_ = 0, result_ = 0;
     unsigned active_[32] = {};
     bool busy_ = false, stop_ = false;
     fiber* abandoned_ = nullptr; // in a loop that never ended

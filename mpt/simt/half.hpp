@@ -6,13 +6,13 @@
 /// Idea     They are mpt::fp16 and mpt::bf16, so a host array can be copied to the device as it is.
 ///          Each operation widens, computes in fp32 and rounds once to nearest, ties to even, which
 ///          for one sum, product or quotient of two numbers of 16 bits is the correctly rounded one
-///          (24 bits are more than 2 * 11 + 2). The fused one rounds a double, which is exact for
-///          fp16; for bf16 the sum is made odd first, so that it is not rounded twice.
+///          (24 bits are 2 * 11 + 2). A fused product and sum needs more bits than a double has; it
+///          is made odd where it is not exact, and then rounds as if it were.
 ///          In pairs (__half2) the first element has the lower address.
 /// Breaks   operators: x + y of halves rounds each time; the kernels widen with float(x) instead
 /// Source   CUDA Math API reference, Half and Bfloat16 Precision Intrinsics;
 ///          Boldo and Melquiond 2008, Emulation of FMA and correctly rounded sums (odd rounding)
-/// See      numeric/fp16.hpp, numeric/bf16.hpp, tests/simt/half_test.cpp
+/// See      numeric/fp16.hpp, numeric/bf16.hpp, tests/simt/arithmetic_test.cpp
 #pragma once
 #include "mpt/numeric/bf16.hpp"      // bf16
 #include "mpt/numeric/fp16.hpp"      // fp16
@@ -121,10 +121,10 @@ inline __half __hmax(__half a, __half b) { return __half(std::fmax(float(a), flo
 inline __half __hmin(__half a, __half b) { return __half(std::fmin(float(a), float(b))); }
 
 inline __nv_bfloat16 __hadd(__nv_bfloat16 a, __nv_bfloat16 b) {
-    return fused(a, __nv_bfloat16(1.0f), b);
+    return __nv_bfloat16(float(a) + float(b));
 }
 inline __nv_bfloat16 __hsub(__nv_bfloat16 a, __nv_bfloat16 b) {
-    return fused(b, __nv_bfloat16(-1.0f), a);
+    return __nv_bfloat16(float(a) - float(b));
 }
 inline __nv_bfloat16 __hmul(__nv_bfloat16 a, __nv_bfloat16 b) {
     return __nv_bfloat16(float(a) * float(b));

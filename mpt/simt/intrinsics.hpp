@@ -9,7 +9,7 @@
 ///          a GPU's differ in the last bits, so their results agree only to a tolerance.
 /// Breaks   -ffast-math or -ffp-contract=fast: the compiler then fuses what _rn was to keep apart
 /// Source   CUDA Math API reference; CUDA C++ Programming Guide, Mathematical Functions (errors)
-/// See      half.hpp, atomics.hpp, tests/simt/intrinsics_test.cpp
+/// See      half.hpp, atomics.hpp, tests/simt/arithmetic_test.cpp
 #pragma once
 #include "mpt/simt/cuda_words.hpp" // MPT_SIMT_QUIET
 

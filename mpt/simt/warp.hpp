@@ -11,7 +11,7 @@
 ///              __ballot_sync(m, yes)       bit i: what lane i said
 /// Breaks   a mask that names a lane which does not come: block.hpp names it
 /// Source   CUDA C++ Programming Guide, Warp Shuffle Functions (width, ends of segments)
-/// See      block.hpp (meet), tests/simt/warp_test.cpp
+/// See      block.hpp (meet), tests/simt/words_test.cpp
 #pragma once
 #include "mpt/simt/block.hpp" // block: meet, lane, active
 #include "mpt/simt/hooks.hpp" // place

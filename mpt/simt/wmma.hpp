@@ -12,7 +12,7 @@
 /// Breaks   hardware adds in another order and cuts off bits: compare with a tolerance;
 ///          a float that was not made tf32 (__float_to_tf32) loses its low 13 bits, as there
 /// Source   CUDA C++ Programming Guide, Warp Matrix Functions
-/// See      kernels/tensor_core.cuh, tests/simt/wmma_test.cpp
+/// See      kernels/tensor_core.cuh, tests/simt/arithmetic_test.cpp
 #pragma once
 #include "mpt/base/error.hpp" // check
 #include "mpt/simt/block.hpp" // block: meet, name
