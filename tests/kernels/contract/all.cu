@@ -2,6 +2,8 @@
 // Every kernel of mpt/kernels, for every type it takes, in one object: what registers.sh looks at.
 #include "mpt/kernels/adamw.cuh"
 #include "mpt/kernels/adamw8bit.cuh"
+#include "mpt/kernels/attention.cuh"
+#include "mpt/kernels/attention_backward.cuh"
 #include "mpt/kernels/cast.cuh"
 #include "mpt/kernels/column_sums.cuh"
 #include "mpt/kernels/dropout.cuh"
@@ -28,6 +30,7 @@ void each_type() {
     compile(cast<T, float>, cast<T, __half>, cast<T, __nv_bfloat16>);
     compile(adamw<T, T>, adamw<T, float>, adamw8bit<T, T>, adamw8bit<T, float>);
     compile(matmul_naive<T>, matmul_coalesced<T>, matmul_tiled<T>, matmul_registers<T>, matmul<T>);
+    compile(attention_forward<T>, attention_backward<T>);
 }
 
 void all_kernels() {
