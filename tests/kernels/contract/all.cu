@@ -8,12 +8,14 @@
 #include "mpt/kernels/column_sums.cuh"
 #include "mpt/kernels/dropout.cuh"
 #include "mpt/kernels/elementwise.cuh"
+#include "mpt/kernels/gelu.cuh"
 #include "mpt/kernels/inspect.cuh"
 #include "mpt/kernels/matmul.cuh"
 #include "mpt/kernels/matmul_wmma.cuh"
 #include "mpt/kernels/reduce.cuh"
 #include "mpt/kernels/residual_scale.cuh"
 #include "mpt/kernels/scale.cuh"
+#include "mpt/kernels/softmax.cuh"
 
 using namespace mpt::kernels;
 
@@ -27,6 +29,8 @@ template <class T>
 void each_type() {
     compile(fill<T>, add<T>, add_to_sums<T>, dropout<T>, residual<T>, inspect<T>);
     compile(column_sums<T>, scaled_residual_forward<T>, scaled_residual_backward<T>);
+    compile(gelu_forward<T>, gelu_backward<T>);
+    compile(softmax_naive<T>, softmax_online<T>, softmax_forward<T>, softmax_backward<T>);
     compile(cast<T, float>, cast<T, __half>, cast<T, __nv_bfloat16>);
     compile(adamw<T, T>, adamw<T, float>, adamw8bit<T, T>, adamw8bit<T, float>);
     compile(matmul_naive<T>, matmul_coalesced<T>, matmul_tiled<T>, matmul_registers<T>, matmul<T>);

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 namespace user {
@@ -61,7 +63,9 @@ int same(const buffer<T>& b, const std::vector<double>& wanted, double relative 
     const std::vector<T> found = b.host();
     int wrong = found.size() != wanted.size();
     for (size_t i = 0; i < found.size() && i < wanted.size(); ++i) {
-        const double f = double(float(found[i]));
+        double f;
+        if constexpr (std::is_same_v<T, double>) f = found[i];
+        else f = double(float(found[i])); // __half, too
         if (f == wanted[i] || std::fabs(f - wanted[i]) <= relative * std::fabs(wanted[i])) continue;
         std::printf("element %zu is %.9g, wanted %.9g\n", i, f, wanted[i]);
         wrong = 1;
