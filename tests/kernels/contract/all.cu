@@ -6,10 +6,12 @@
 #include "mpt/kernels/attention_backward.cuh"
 #include "mpt/kernels/cast.cuh"
 #include "mpt/kernels/column_sums.cuh"
+#include "mpt/kernels/cross_entropy.cuh"
 #include "mpt/kernels/dropout.cuh"
 #include "mpt/kernels/elementwise.cuh"
 #include "mpt/kernels/gelu.cuh"
 #include "mpt/kernels/inspect.cuh"
+#include "mpt/kernels/layernorm.cuh"
 #include "mpt/kernels/matmul.cuh"
 #include "mpt/kernels/matmul_wmma.cuh"
 #include "mpt/kernels/reduce.cuh"
@@ -31,6 +33,8 @@ void each_type() {
     compile(column_sums<T>, scaled_residual_forward<T>, scaled_residual_backward<T>);
     compile(gelu_forward<T>, gelu_backward<T>);
     compile(softmax_naive<T>, softmax_online<T>, softmax_forward<T>, softmax_backward<T>);
+    compile(cross_entropy_forward<T>, cross_entropy_backward<T>, cross_entropy<T>);
+    compile(layernorm_forward<T>, layernorm_backward<T>, layernorm_backward_apart<T>);
     compile(cast<T, float>, cast<T, __half>, cast<T, __nv_bfloat16>);
     compile(adamw<T, T>, adamw<T, float>, adamw8bit<T, T>, adamw8bit<T, float>);
     compile(matmul_naive<T>, matmul_coalesced<T>, matmul_tiled<T>, matmul_registers<T>, matmul<T>);
