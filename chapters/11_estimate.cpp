@@ -7,11 +7,18 @@
 // broken: --params 1e9 --layers 2 => --params 1e9 and --layers 2: each names a model
 // broken: --params 1.5 => --params 1.5: wanted a whole number of parameters
 // broken: --ranks 4,0 => --ranks 4,0: wanted numbers of ranks, 1 or more each
+// broken: --ranks= => --ranks: 1 required TEXT missing
+// broken: --micro-batch 0 => --micro-batch 0: wanted 1 to 1048576
+// broken: --preset gpt2 --sabotage forget-sums => --sabotage forget-sums: breaks what is proved
+// broken: --moments bf16 --optimizer sgd => --moments bf16 with --optimizer sgd: it has no use
+// broken: --preset gpt2 --advise 1MB --optimizer adam8bit => try more --ranks, --checkpoint
 // broken: --stage 4 => --stage: 4 not in {0,1,2,3,all}
 // broken: --preset gpt5 => --preset: gpt5 not in {gpt2,gpt2-xl,t5-large,7.5B}
 // broken: --params 1e9 --micro-batch 8 => activations are known of a GPT only
 // with: --preset gpt2 --micro-batch 8 --advise 24GB --ranks 4 => -> data parallel
 // with: --preset 7.5B --advise 20GB --ranks 64 => -> ZeRO-2
+// with: --params 1B --moments bf16 --ranks 1 --json => "moments":4000000000
+// with: --params 256M --optimizer adam8bit --ranks 1 --json => "moments":520000000
 // with: --preset t5-large --ranks 4 => t5-large: 737668096 parameters
 // with: --preset gpt2-xl --inference => gpt2-xl: 1557611200 parameters
 // with: --preset 7.5B --offload host --json => {"model":"7.5B","parameters":7500000000
@@ -124,8 +131,23 @@ int prove(const subject& s, const choices& o) {
     return claim.status();
 }
 
+// What makes a run smaller that does not fit, by flags that are not yet given.
+std::string smaller(const subject& s, const choices& o) {
+    std::string out = "more --ranks";
+    if (s.is_gpt && o.micro_batch > 1) out += ", a smaller --micro-batch";
+    if (s.is_gpt && o.checkpointing == "none") out += ", --checkpoint-activations every:1";
+    if (o.optimizer == "adamw") out += ", --optimizer adam8bit";
+    return out;
+}
+
 int estimate(const choices& o) {
+    const bool proves = !o.named() && !o.json && o.advise.empty();
+    mpt::check(o.sabotage == "none" || proves, "--sabotage ", o.sabotage,
+               ": breaks what is proved without a model; leave the model, --json and --advise out");
+    mpt::check(o.moments == "fp32" || o.optimizer == "adamw", "--moments ", o.moments,
+               " with --optimizer ", o.optimizer, ": it has no use for that; leave one out");
     const subject s = subject_of(o);
+    ranks_of(o); // refused before the first line
     std::vector<mpt::candidate> advice;
     if (!o.advise.empty())
         advice = mpt::advise(s.size, s.size_again, plan_of(o, ranks_of(o)[0], 0),
@@ -147,9 +169,9 @@ int estimate(const choices& o) {
         const mpt::candidate& best = mpt::best_of(advice);
         mpt::check(best.fits, "--advise ", o.advise, ": none of the ", advice.size(),
                    " candidates fits; the closest is ", best.name, " with ", best.bytes.total(),
-                   " bytes; more ranks, smaller micro-batches, 8-bit Adam");
+                   " bytes; try ", smaller(s, o));
     }
-    return o.named() || o.json || !advice.empty() ? 0 : prove(s, o);
+    return proves ? prove(s, o) : 0;
 }
 
 int main(int argc, char** argv) {
@@ -168,7 +190,8 @@ int main(int argc, char** argv) {
     args.add("--stage", o.stage, "of ZeRO", {"0", "1", "2", "3", "all"});
     args.add("--precision", o.precision, "of weights; bf16-only: no fp32 master",
              {"fp32", "fp16", "bf16", "bf16-only"});
-    args.add("--optimizer", o.optimizer, "what it keeps", {"adamw", "adam8", "momentum", "sgd"});
+    args.add("--optimizer", o.optimizer, "what it keeps", {"adamw", "adam8bit", "momentum", "sgd"});
+    args.add("--moments", o.moments, "of adamw", {"fp32", "bf16"});
     args.add("--offload", o.offload, "states and gradients", {"none", "host", "file"});
     args.add("--reduce", o.reduce, "a window's gradients; usual: once in stages 0 and 1",
              {"usual", "once", "every"});

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -45,6 +46,9 @@ public:
              bool shown = false) {
         CLI::Option* const o = app_.add_option(flag, value, text);
         if (shown) o->capture_default_str();
+        checks_.push_back([=, &value] { // e.g. an empty variable of a script
+            mpt::check(o->count() == 0 || !value.empty(), flag, ": wanted a text, found none");
+        });
     }
     // A number from `least` on.
     template <class Number>
@@ -53,8 +57,8 @@ public:
         app_.add_option(flag, value, text)->capture_default_str();
         checks_.push_back([=, &value] {
             mpt::check(double(value) >= least && double(value) <= most, flag, ' ', value,
-                       ": wanted ", least,
-                       most < 1e300 ? mpt::join(" to ", most) : std::string(" or more"));
+                       ": wanted ", digits(least),
+                       most < 1e300 ? " to " + digits(most) : std::string(" or more"));
         });
     }
     // The flags of every training run.
@@ -88,6 +92,10 @@ public:
     }
 
 private:
+    static std::string digits(double x) { // 1048576, not 1.04858e+06
+        return x == std::floor(x) && std::abs(x) < 1e15 ? std::to_string((long long)(x))
+                                                        : mpt::join(x);
+    }
     int fail(int status, const std::string& text) const {
         std::fprintf(stderr, "%s: %s\n", name_.c_str(), text.c_str());
         return status;

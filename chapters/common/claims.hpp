@@ -15,6 +15,7 @@ public:
 
     // The program's exit status: 0, or 1 where something did not hold.
     int status() const {
+        std::fflush(stdout); // "above" is true of a pipe, too
         if (failed_) std::fprintf(stderr, "%d of the claims above failed\n", failed_);
         return failed_ ? 1 : 0;
     }

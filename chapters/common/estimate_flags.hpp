@@ -16,7 +16,7 @@
 struct choices {
     std::string preset, params, ranks, stage = "all", precision = "fp16", optimizer = "adamw";
     std::string offload = "none", reduce = "usual", checkpointing = "none", advise, plot;
-    std::string sabotage = "none";
+    std::string moments = "fp32", sabotage = "none";
     int layers = 0, heads = 0, kv_heads = 0, channels = 0, context = 0, vocabulary = 0;
     int micro_batch = 1, micro_batches = 1, threads = 1;
     bool json = false, inference = false;
@@ -155,7 +155,8 @@ inline mpt::training_plan plan_of(const choices& o, int ranks, int stage) {
     training_plan p;
     p.weight = weight_bytes(o);
     p.master = o.precision == "fp16" || o.precision == "bf16"; // not fp32, not bf16-only
-    p.optimizer = o.optimizer == "adam8"      ? optimizer_kind::adam8
+    p.optimizer = o.optimizer == "adam8bit"   ? optimizer_kind::adam8
+                  : o.moments == "bf16"       ? optimizer_kind::adam16
                   : o.optimizer == "momentum" ? optimizer_kind::momentum
                   : o.optimizer == "sgd"      ? optimizer_kind::sgd
                                               : optimizer_kind::adamw;

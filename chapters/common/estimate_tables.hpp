@@ -27,9 +27,10 @@ inline std::string digits(double bytes) { // in GB
 }
 
 inline void print_head(const subject& s, const choices& o) {
-    std::printf("%s: %zu parameters; %s, %s, %d micro-batch%s a step; GB (10^9 bytes) a rank\n",
+    std::printf("%s: %zu parameters; %s, %s%s, %d micro-batch%s a step; GB (10^9 bytes) a rank\n",
                 s.name.c_str(), s.size.parameters().n, o.precision.c_str(), o.optimizer.c_str(),
-                o.micro_batches, o.micro_batches == 1 ? "" : "es");
+                o.moments == "bf16" ? " with moments in bf16" : "", o.micro_batches,
+                o.micro_batches == 1 ? "" : "es");
     if (!s.note.empty()) std::printf("%s\n", s.note.c_str());
 }
 
@@ -82,7 +83,8 @@ inline mpt::deepspeed_need deepspeed_of(const subject& s, const mpt::training_pl
 
 // Its estimators know 16-bit weights with a master, and Adam.
 inline bool deepspeed_counts(const choices& o) {
-    return (o.precision == "fp16" || o.precision == "bf16") && o.optimizer == "adamw";
+    return (o.precision == "fp16" || o.precision == "bf16") && o.optimizer == "adamw" &&
+           o.moments == "fp32";
 }
 
 inline void print_deepspeed(const subject& s, const choices& o, int ranks) {
@@ -171,7 +173,7 @@ inline std::string json_of(const subject& s, const choices& o,
     std::string out = "{\"model\":" + quote(s.name) + ",\"parameters\":" + std::to_string(P) +
                       ",\"activations_counted\":" + (s.is_gpt ? "true" : "false") +
                       ",\"precision\":" + quote(o.precision) +
-                      ",\"optimizer\":" + quote(o.optimizer) +
+                      ",\"optimizer\":" + quote(o.optimizer) + ",\"moments\":" + quote(o.moments) +
                       ",\"micro_batches\":" + std::to_string(o.micro_batches) +
                       ",\"offload\":" + quote(o.offload) +
                       ",\"checkpointing\":" + quote(o.checkpointing) + ",\"rows\":[";

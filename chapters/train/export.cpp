@@ -53,7 +53,7 @@ template <class T>
 void write(const std::string& form, const std::string& to, const mpt::gpt_config& c, int words,
            const std::vector<mpt::named_tensor>& tensors, std::span<const float> weights) {
     if (form == "hf") {
-        const std::string path = mpt::folder_of(to) + "/config.json",
+        const std::string path = fs::path(to).replace_filename("config.json").string(),
                           text = mpt::hf_config(c, words);
         std::ifstream old(path); // named by nobody, so what is there already stays
         mpt::check(

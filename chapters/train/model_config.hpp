@@ -46,7 +46,7 @@ inline bool is_llmc(const std::string& path) {
 inline mpt::gpt_config sizes_of(const std::string& path, int heads) {
     if (is_llmc(path)) return mpt::read_llmc_header(mpt::input_file("weights", path)).sizes;
     const mpt::hf_file file(path);
-    const std::string config = mpt::folder_of(path) + "/config.json";
+    const std::string config = std::filesystem::path(path).replace_filename("config.json").string();
     std::error_code none;
     if (heads == 0 && std::filesystem::exists(config, none)) {
         const mpt::input_file f("config", config);
@@ -54,7 +54,10 @@ inline mpt::gpt_config sizes_of(const std::string& path, int heads) {
         f.read(0, std::as_writable_bytes(std::span(text)));
         const mpt::json::value all = mpt::json::parse(text, f.name());
         std::uint64_t n = 0;
-        if (const auto* v = all.find("n_head"); v && v->to(n) && n <= 1 << 16) heads = int(n);
+        const mpt::json::value* const v = all.find("n_head");
+        mpt::check(!v || (v->to(n) && n > 0 && n <= 1 << 16), f.name(),
+                   ": its n_head is no number of heads; mend it, or give --heads");
+        heads = int(n);
     }
     if (heads == 0) heads = int(file.tensor("wte.weight", 2).shape[1] / 64);
     return mpt::hf_sizes(file, heads);

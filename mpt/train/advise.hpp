@@ -3,10 +3,11 @@
 /// Which technique first, where a run does not fit.         tier 5, needs: train/estimate.hpp
 ///
 /// Idea     In the order of what each costs: plain data parallelism sends gradients once; ZeRO-1
-///          and 2 send as many bytes and hold less; ZeRO-3 sends half as much again; offloading
+///          and 2 hold less and send as much, ZeRO-3 half as much again (of M = 1); offloading
 ///          waits for the host, a file for longer. Activation checkpointing costs up to a third of
 ///          the products and is tried where all else would fit but for the activations.
-/// Formula  elements sent a step, times (N-1)/N: 2 P, 2 P, 2 P, 3 P
+/// Formula  elements sent a step of M micro-batches, times (N-1)/N: 2 P, 2 P, (M+1) P, 3 M P;
+///          2 P and (2 M + 1) P in the last two where gradients are reduced once
 /// Breaks   one rank: ZeRO has nothing to divide, those candidates are left out
 /// Source   the order is the field's: no ZeRO while it fits, 2 before 3, offloading last
 /// See      estimate.hpp, chapters/11_estimate.cpp, tests/train/estimate_test.cpp

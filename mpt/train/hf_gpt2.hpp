@@ -18,12 +18,14 @@
 #include "mpt/train/saved_tensors.hpp" // named_tensor, part_of
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace mpt {
@@ -57,8 +59,15 @@ struct hf_file {
 /// The sizes of the file's model. heads: where the file's metadata does not say (0 there).
 inline gpt_config hf_sizes(const hf_file& f, int heads = 0) {
     const std::string& name = f.file.file.name();
-    for (const char* key : {"n_head", "heads"})
-        if (f.file.metadata().count(key)) heads = scalar<int>(f.file.metadata(), key);
+    for (const char* key : {"n_head", "heads"}) {
+        const auto said = f.file.metadata().find(key);
+        if (said == f.file.metadata().end()) continue;
+        const char* const last = said->second.data() + said->second.size();
+        const auto [end, fault] = std::from_chars(said->second.data(), last, heads);
+        check(fault == std::errc() && end == last && heads > 0, name, ": its metadata has ",
+              json::quote(key), " = ", json::quote(said->second.substr(0, 20)),
+              ", wanted a number of heads; write the file anew");
+    }
     const auto size = [&](std::uint64_t n) {
         check(n > 0 && n <= 1 << 24, name, ": a size of ", n, ", wanted 1 to 16777216");
         return int(n);

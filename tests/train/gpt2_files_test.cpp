@@ -164,6 +164,14 @@ TEST_CASE("Hugging Face: prefix, masks and a tied head are known; what is not GP
     CHECK(has(refusal([&] { hf_sizes(hf_file(with_extras(m, head))); }),
               "0 heads of 9 channels (the file does not say how many); give --heads"));
     CHECK(hf_sizes(hf_file("extras.safetensors"), 3).heads == 3);
+    for (const char no : {'x', '0', '-'}) { // what the metadata says, whatever the caller does
+        std::string bytes = contents("hf.safetensors");
+        bytes[bytes.find("\"n_head\":\"3\"") + 10] = no;
+        put("heads.safetensors", bytes);
+        CHECK(has(refusal([] { hf_sizes(hf_file("heads.safetensors"), 3); }),
+                  join("weights heads.safetensors: its metadata has \"n_head\" = \"", no,
+                       "\", wanted a number of heads")));
+    }
 
     model other(130);
     other.tensors[6].shape = {27, 8};
