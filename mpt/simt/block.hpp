@@ -303,13 +303,14 @@ private:
     }
     std::string late() const {
         return join(info_->kernel, ": block ", to_text(blockIdx), " runs for more than ",
-                    settings().watch_seconds, " seconds (watch_seconds): ", team_.describe());
+                    settings().watch_seconds, " seconds (watch_seconds): ",
+                    team_.describe(current_));
     }
 
     [[noreturn]] void refuse(const std::string& what) const {
         throw error(join(info_->kernel, ": Barrier error detected. ", what, ", block ",
                          to_text(blockIdx), ", thread ", to_text(current_->index), ", ",
-                         to_text(current_->at), ": ", team_.describe()));
+                         to_text(current_->at), ": ", team_.describe(current_)));
     }
     std::string stuck() const {
         bool in_block = false;
@@ -326,7 +327,7 @@ private:
         }
         if (exited_) what << ", " << exited_ << " exited threads";
         return join(info_->kernel, ": Barrier error detected. ", what.str(), ", block ",
-                    to_text(blockIdx), ": ", team_.describe());
+                    to_text(blockIdx), ": ", team_.describe(nullptr));
     }
 
     block_threads team_;

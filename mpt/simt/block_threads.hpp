@@ -98,8 +98,8 @@ public:
     unsigned turn() const { return warp_at_[warp_]; }
     bool turn_is_over() const { return !(ready_warps_ >> warp_ & 1); }
 
-    /// Who waits where, alike threads together: for an error.
-    std::string describe() const {
+    /// Who waits where, alike threads together: for an error. nullptr: none of them is running.
+    std::string describe(const thread_state* running) const {
         struct group {
             std::string where;
             const thread_state* first;
@@ -107,7 +107,7 @@ public:
         };
         std::vector<group> groups;
         for (const thread_state& t : threads) {
-            const std::string where = whereabouts(t);
+            const std::string where = whereabouts(t, &t == running);
             bool known = false;
             for (group& g : groups)
                 if (g.where == where) known = true, ++g.count;
@@ -123,7 +123,7 @@ public:
     }
 
 private:
-    std::string whereabouts(const thread_state& t) const {
+    std::string whereabouts(const thread_state& t, bool running) const {
         const warp_state& w = warps[t.linear / 32];
         const unsigned lane = t.linear % 32;
         if (w.exited >> lane & 1) return "exited";
@@ -134,7 +134,8 @@ private:
             return mask.str();
         }
         if (!t.on) return "not begun";
-        return t.at.line ? join("running, last seen at ", t.word, " ", to_text(t.at)) : "running";
+        const std::string what = running ? "running" : "ready";
+        return t.at.line ? join(what, ", last seen at ", t.word, " ", to_text(t.at)) : what;
     }
 
     MPT_SIMT_QUIET void resize(dim3 block) {

@@ -10,7 +10,7 @@
 ///          error came from this thread's last call.
 /// Breaks   host code that reads device memory: nothing stops it here (a GPU does)
 /// Source   CUDA Runtime API reference
-/// See      device_memory.hpp, device_buffer.hpp, tests/simt/runtime_test.cpp
+/// See      device_memory.hpp, device_buffer.hpp, tests/simt/memory_test.cpp
 #pragma once
 #include "mpt/base/error.hpp"         // join
 #include "mpt/simt/device_memory.hpp" // device_memory: allocate, release, holds, find

@@ -252,25 +252,18 @@ TEST_CASE("fast functions, to what CUDA promises of them") {
     }
 }
 
-#if defined(__SIZEOF_INT128__) && !defined(__CUDACC__) && !defined(__aarch64__)
-__extension__ typedef __float128 exact; // 113 bits
-#else
-using exact = long double; // 113 bits on arm64; elsewhere the double-double cases are left out
-#endif
-
 // The T nearest to x, ties to even, found among neighbours.
 template <class T>
-T nearest(exact x) {
-    const T about{float(double(x))};
+T nearest(double x) {
+    const T about{float(x)};
     T best = about;
     const auto distance = [&](T t) {
-        const exact d = exact(double(float(t))) - x;
-        return d < 0 ? -d : d;
+        return std::fabs(double(float(t)) - x);
     };
     for (const int step : {-1, 1}) {
         const T other = T::from_bits(std::uint16_t(about.bits + step));
         if (!std::isfinite(float(other)) || !std::isfinite(float(about))) continue;
-        const exact d = distance(other), b = distance(best);
+        const double d = distance(other), b = distance(best);
         if (d < b || (d == b && !(other.bits & 1))) best = other;
     }
     return best;
@@ -311,12 +304,13 @@ TEST_CASE_TEMPLATE("sums, products and fused ones of 16 bits are rounded once", 
     int wrong = 0, twice = 0;
     for (std::size_t i = 0; i < n; ++i) {
         const double a = float(x[i]), b = float(y[i]), c = float(z[i]);
-        // what is smaller than 2^-80 of the product only says on which side of a tie it lies
-        const double side = std::fabs(c) < 0x1p-80 * std::fabs(a * b) && c != 0
-                                ? std::copysign(0x1p-80 * std::fabs(a * b), c)
-                                : c;
-        const host expected[] = {nearest<host>(exact(a) + b), nearest<host>(exact(a) - b),
-                                 nearest<host>(exact(a) * b), nearest<host>(exact(a) * b + side),
+        // The product has 22 bits. What is smaller than 2^-30 of it can only say on which side of
+        // a tie the sum lies; with that much in its place the sum is exact in double. (Where the
+        // product is that much smaller than c, the sum is no tie.)
+        const double least = 0x1p-30 * std::fabs(a * b);
+        const double side = std::fabs(c) < least && c != 0 ? std::copysign(least, c) : c;
+        const host expected[] = {nearest<host>(a + b), nearest<host>(a - b),
+                                 nearest<host>(a * b), nearest<host>(a * b + side),
                                  host(float(x[i]) * 3),
                                  host::from_bits(std::uint16_t(x[i].bits | 0x8000))};
         twice += host(float(a * b + c)).bits != expected[3].bits;
