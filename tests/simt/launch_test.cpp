@@ -29,7 +29,8 @@ __global__ void nothing_kernel() {}
 __global__ void nested_kernel() { mpt::launch<nothing_kernel>({1, 1}); }
 __global__ void shared_kernel(unsigned char* to, int n) {
     auto* s = mpt::dynamic_shared<unsigned char>();
-    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x)) s[i] = static_cast<unsigned char>(i);
+    for (int i = int(threadIdx.x); i < n; i += int(blockDim.x))
+        s[i] = static_cast<unsigned char>(i);
     __syncthreads();
     if (threadIdx.x == 0) *to = s[n - 1];
 }
@@ -49,7 +50,8 @@ TEST_CASE("the limits of a device, each with kernel, value and limit") {
     CHECK(lacks(refused({dim3(1u << 31), 1}), name, "grid.x is 2147483648") == "");
     CHECK(lacks(refused({1, 0}), name, "block.x is 0; the device takes 1 to 1024") == "");
     CHECK(lacks(refused({1, 1025}), name, "block.x is 1025") == "");
-    CHECK(lacks(refused({1, dim3(1, 1, 65)}), name, "block.z is 65; the device takes 1 to 64") == "");
+    CHECK(lacks(refused({1, dim3(1, 1, 65)}), name, "block.z is 65; the device takes 1 to 64") ==
+          "");
     CHECK(lacks(refused({1, dim3(32, 33)}), name, "threads of a block is 1056") == "");
     CHECK(lacks(refused({1, dim3(1024, 1024, 64)}), name, "threads of a block is 67108864") == "");
     CHECK(lacks(refused({1, 1, 227 * 1024 + 1}), name,

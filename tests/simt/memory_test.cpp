@@ -93,7 +93,8 @@ TEST_CASE("more than the device has") {
     void* p = &free;
     CHECK(cudaMalloc(&p, free + 1) == cudaErrorMemoryAllocation);
     CHECK(p == nullptr);
-    CHECK(lacks(said(cudaErrorMemoryAllocation), "out of memory: cudaMalloc asks ", free + 1) == "");
+    const std::string text = said(cudaErrorMemoryAllocation);
+    CHECK(lacks(text, "out of memory: cudaMalloc asks ", free + 1) == "");
     CHECK(cudaMalloc(&p, ~std::size_t(0)) == cudaErrorMemoryAllocation);
     CHECK(cudaMalloc(static_cast<void**>(nullptr), 4) == cudaErrorInvalidValue);
     CHECK(cudaMalloc(&p, 0) == cudaSuccess);

@@ -71,7 +71,8 @@ TEST_CASE("a kernel that is right has the same bits in every order, on any numbe
 
 TEST_CASE("sabotage: without the barrier four orders do not agree") {
     std::set<std::vector<int>> different;
-    for (const unsigned seed : {1u, 2u, 3u, 4u}) different.insert(results<missing_barrier_kernel>(seed, 1));
+    for (const unsigned seed : {1u, 2u, 3u, 4u})
+        different.insert(results<missing_barrier_kernel>(seed, 1));
     CHECK(different.size() > 1);
 }
 

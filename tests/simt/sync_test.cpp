@@ -148,7 +148,8 @@ TEST_CASE("a mask that names a lane which has exited, or not the caller") {
     mpt::launch<gone_lane_kernel>({1, 64}, to.data(), 32); // a whole warp may leave
 
     device_buffer<unsigned> votes(64);
-    const std::string out = refusal::of([&] { mpt::launch<not_named_kernel>({1, 32}, votes.data()); });
+    const std::string out =
+        refusal::of([&] { mpt::launch<not_named_kernel>({1, 32}, votes.data()); });
     CHECK(lacks(out, "not_named_kernel: Barrier error detected. Invalid arguments", "lane 16",
                 "thread (16,0,0)", here, not_named) == "");
     mpt::launch<not_named_kernel>({1, 16}, votes.data());
@@ -169,10 +170,12 @@ TEST_CASE("lanes that wait for each other in different places") {
 
 TEST_CASE("a tile without all 32 lanes, or of several matrices, or out of line") {
     device_buffer<float> c(512);
-    const std::string half = refusal::of([&] { mpt::launch<half_a_tile_kernel>({1, 32}, c.data()); });
+    const std::string half =
+        refusal::of([&] { mpt::launch<half_a_tile_kernel>({1, 32}, c.data()); });
     CHECK(lacks(half, "Divergent thread(s) in warp", "lane 16 is named in the mask and has exited",
                 "store_matrix_sync", here, half_a_tile) == "");
-    const std::string few = refusal::of([&] { mpt::launch<partial_tile_kernel>({1, 24}, c.data()); });
+    const std::string few =
+        refusal::of([&] { mpt::launch<partial_tile_kernel>({1, 24}, c.data()); });
     CHECK(lacks(few, "partial_tile_kernel", "Divergent thread(s) in warp", "all 32 lanes",
                 "ffffff") == "");
     mpt::launch<tile_kernel>({1, 32}, c.data(), 0, 16u);
