@@ -49,6 +49,20 @@ struct kept_moments {
         }
     }
 
+    /// One step by the device's own numbers: AdamW, with moments in 32 or in 8 bits.
+    template <class Step, class T, class G>
+    void on_device(Step& step, const mpt::layout& map, const mpt::optimizer_state<T>& own,
+                   const G& grads) {
+        if (m_codes.size() > 0) {
+            mpt::block_moments<T> state{own, {}, {}, {}, {}};
+            fill(state);
+            return step.adam8bit(map, state, grads);
+        }
+        mpt::optimizer_state<T> state = own;
+        state.m = m.span(), state.v = v.span();
+        step.adamw(map, state, grads);
+    }
+
     /// f(name, buffer). A name that ends in a point stands before those of the tensors, which lie
     /// in the buffer as in the layout; else the buffer is one tensor of its own.
     template <class F>

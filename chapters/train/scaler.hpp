@@ -39,6 +39,8 @@ public:
     const mpt::any_scale& now() const { // value, seed(tokens), skipped, last
         return std::visit([](const auto& s) -> const mpt::any_scale& { return s; }, machine_);
     }
+    /// PyTorch's, which a device moves by itself. Throws where it is DeepSpeed's.
+    const mpt::loss_scale& grad() const { return std::get<mpt::loss_scale>(machine_); }
     bool update(bool finite, std::string_view found) {
         return std::visit([&](auto& s) { return s.update(finite, found); }, machine_);
     }

@@ -14,6 +14,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace mpt {
 
@@ -23,7 +24,7 @@ struct amount {
     amount() = default;
     template <std::integral I>
     amount(I value) : n(std::size_t(value)) {
-        check(value >= I(0), "size ", value, ": below 0");
+        if constexpr (std::is_signed_v<I>) check(value >= 0, "size ", value, ": below 0");
     }
 
     friend amount operator+(amount a, amount b) {

@@ -12,7 +12,7 @@
 /// Source   Goto and van de Geijn 2008, Anatomy of High-Performance Matrix Multiplication
 /// See      matmul.hpp (threads, 16-bit operands), tests/nn/product_test.cpp
 #pragma once
-#include "mpt/base/qualifiers.hpp" // MPT_RESTRICT
+#include "mpt/base/qualifiers.hpp" // MPT_RESTRICT, MPT_UNROLL
 
 #include <algorithm>
 #include <cstddef>
@@ -94,19 +94,19 @@ inline void tile(int depth, const W* a, const W* b, W* out, std::size_t stride, 
     vec<W> sum[tile_rows][tile_vectors] = {};
     for (int p = 0; p < depth; ++p, a += tile_rows, b += tile_cols<W>) {
         vec<W> column[tile_vectors];
-#pragma GCC unroll 2
+        MPT_UNROLL(2)
         for (int j = 0; j < tile_vectors; ++j) std::memcpy(&column[j], b + j * lanes, vector_bytes);
-#pragma GCC unroll 12
+        MPT_UNROLL(12)
         for (int i = 0; i < tile_rows; ++i) {
             const vec<W> row = a[i] - vec<W>{};
-#pragma GCC unroll 2
+            MPT_UNROLL(2)
             for (int j = 0; j < tile_vectors; ++j)
                 sum[i][j] = multiply_add<W>(row, column[j], sum[i][j]);
         }
     }
-#pragma GCC unroll 12
+    MPT_UNROLL(12)
     for (int i = 0; i < tile_rows; ++i)
-#pragma GCC unroll 2
+        MPT_UNROLL(2)
         for (int j = 0; j < tile_vectors; ++j) {
             W* const place = out + std::size_t(i) * stride + j * lanes;
             vec<W> before;
