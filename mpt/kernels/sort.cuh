@@ -3,10 +3,10 @@
 /// Positions in the order of their keys, equal ones in the order they had. tier 3, needs:
 /// kernels/scalar.cuh kernels/warp_reduce.cuh
 ///
-/// Idea     Counting sort by 8 bits, the low ones first, each pass stable: a tile of 256 keys counts
-///          its digits; the counts of all tiles are added up, digit by digit, so that each tile
-///          knows where its first of each digit goes; then a key goes as far behind that as there
-///          are equal digits before it in its tile. Nothing depends on which block is first.
+/// Idea     Counting sort by 8 bits, the low ones first, each pass stable. A tile of 256 keys
+///          counts its digits; the counts of all tiles are added up, digit by digit, so that each
+///          tile knows where its first of each digit goes; then a key goes as far behind that as
+///          there are equal digits before it in its tile. No block waits for another's luck.
 /// Formula  place = starts[digit][tile] + number of j < i in the tile with the same digit
 /// Costs    a pass: 256 comparisons of shared memory a key, twice; 8 bytes read and written a key,
 ///          4 a tile and digit. Keys below 2^16 take 2 passes

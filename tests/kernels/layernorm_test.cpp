@@ -77,8 +77,8 @@ struct layer {
         return e;
     }
     // fp32 inside: mean, variance and the two sums of backward add C terms, C / 32 + 10 roundings
-    // of 2^-24 each; dgamma and dbeta `rows` terms, in parts or not; everything else a dozen. All are
-    // relative to the sizes of the terms.
+    // of 2^-24 each; dgamma and dbeta `rows` terms, in parts or not; everything else a dozen. All
+    // are relative to the sizes of the terms.
     double roundings() const {
         return (2 * (double(s.channels) / 32 + 10) + s.rows + 12) * 0x1p-24;
     }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What went wrong in other people's kernels, by number of the collection that it comes from.
+#include "mpt/kernels/cast.cuh"
+#include "mpt/kernels/elementwise.cuh"
+#include "mpt/kernels/embedding.cuh"
+#include "mpt/kernels/layernorm.cuh"
 #include "tests/kernels/attentions.hpp"
 
 #include <doctest/doctest.h>
@@ -47,6 +51,132 @@ std::vector<H> in_16_bits(const list& x) {
 }
 
 } // namespace
+
+namespace {
+
+// Sabotage: the squares in fp16, rounded one by one.
+__global__ void rstd_in_fp16_kernel(float* rstd, const __half* x, int n) {
+    __half sum = __float2half_rn(0.0f);
+    for (int i = 0; i < n; ++i) {
+        const __half square = __float2half_rn(__half2float(x[i]) * __half2float(x[i]));
+        sum = __float2half_rn(__half2float(sum) + __half2float(square));
+    }
+    *rstd = 1.0f / sqrtf(__half2float(sum) / float(n) + 1e-5f);
+}
+
+// Sabotage: sums in T, as a += in the gradient's own format makes them.
+template <class T>
+__global__ void sum_in_t_kernel(T* y, const T* x, int n) {
+    T sum = from_float<T>(0.0f);
+    for (int i = 0; i < n; ++i) sum = from_float<T>(to_float(sum) + to_float(x[i]));
+    *y = sum;
+}
+
+// Sabotage: to bf16 by the bits alone, without looking for NaN, or by cutting off.
+__global__ void bits_to_bf16_kernel(unsigned* y, const unsigned* x, bool round, int n) {
+    const int i = int(threadIdx.x);
+    if (i < n) y[i] = (round ? x[i] + 0x7FFF + (x[i] >> 16 & 1) : x[i]) >> 16;
+}
+
+} // namespace
+
+TEST_CASE("A13: squares of 300 in fp16 do not overflow") {
+    const std::vector<mpt::fp16> x{mpt::fp16(300.0f), mpt::fp16(-300.0f), mpt::fp16(300.0f),
+                                   mpt::fp16(-300.0f)};
+    const std::vector<mpt::fp16> one(4, mpt::fp16(1.0f)), none(4, mpt::fp16(0.0f));
+    const array<__half> on(x), gamma(one), beta(none);
+    array<__half> y(4);
+    array<float> mean(1), rstd(1);
+    layernorm_forward<__half>({y, mean, rstd, on, gamma, beta, 1, 4}, stream());
+    const auto found = y.read();
+    for (std::size_t i = 0; i < 4; ++i) CHECK(float(found[i]) == (i % 2 ? -1.0f : 1.0f));
+    CHECK(rstd.read()[0] == doctest::Approx(1.0 / 300));
+    mpt::launch<rstd_in_fp16_kernel>({1, 1, 0, stream()}, rstd.data(),
+                                     static_cast<const __half*>(on.data()), 4);
+    CHECK(rstd.read()[0] == 0.0f); // y would be 0
+}
+
+TEST_CASE_TEMPLATE("A15: 4096 gradients of 1.0 into one row of the embedding are 4096", T, __half,
+                   __nv_bfloat16) {
+    using H = host_t<T>;
+    const std::size_t n = 4096;
+    const std::vector<H> ones(n, mpt::narrow<H>(1.0f));
+    const array<T> dy(ones);
+    const array<int> tokens(std::vector<int>(n, 1));
+    array<T> dwte(std::vector<H>(3, mpt::narrow<H>(0.0f))), dwpe(n / 4), one(1);
+    const scratch room(embedding_backward_bytes(4, 1024));
+    embedding_backward<T>({dwte, dwpe, dy, tokens, 4, 1024, 1, 3, room}, stream());
+    const auto found = dwte.read();
+    CHECK(float(mpt::widen(found[0])) == 0);
+    CHECK(float(mpt::widen(found[1])) == 4096);
+    CHECK(float(mpt::widen(found[2])) == 0);
+    mpt::launch<sum_in_t_kernel<T>>({1, 1, 0, stream()}, one.data(),
+                                    static_cast<const T*>(dy.data()), int(n));
+    CHECK(float(mpt::widen(one.read()[0])) == (std::is_same_v<H, mpt::bf16> ? 256 : 2048));
+}
+
+TEST_CASE_TEMPLATE("A15: 4096 rows of 1.0 into dbeta, 4096 micro-batches into a sum", T, __half,
+                   __nv_bfloat16) {
+    using H = host_t<T>;
+    const int rows = 4096;
+    const std::vector<H> ones(std::size_t(rows), mpt::narrow<H>(1.0f));
+    const array<T> dy(ones), x(ones), gamma(std::vector<H>(1, mpt::narrow<H>(1.0f)));
+    const array<float> mean(std::vector<float>(std::size_t(rows), 0.0f)),
+        rstd(std::vector<float>(std::size_t(rows), 1.0f));
+    array<T> dx(std::size_t(rows), 0), dgamma(1), dbeta(1);
+    const scratch room(layernorm_backward_bytes(rows, 1));
+    layernorm_backward<T>({dx, dgamma, dbeta, dy, x, gamma, mean, rstd, rows, 1, false, room},
+                          stream());
+    CHECK(float(mpt::widen(dgamma.read()[0])) == 4096);
+    CHECK(float(mpt::widen(dbeta.read()[0])) == 4096);
+    array<float> sums(1); // gradients of one weight
+    for (int micro = 0; micro < rows; ++micro)
+        add_to_sums<T>(sums, static_cast<const T*>(dy.data()), 1, micro == 0, stream());
+    CHECK(sums.read()[0] == 4096.0f);
+}
+
+TEST_CASE("A17: fp32 to bf16 keeps NaN and rounds, ties to even") {
+    struct {
+        unsigned from, to;
+    } const table[] = { // NaN: 7FC0, whatever its payload and sign
+        {0x80000000, 0x8000}, {0x00000001, 0x0000}, {0x00008000, 0x0000}, {0x00008001, 0x0001},
+        {0x00018000, 0x0002}, {0x007FFFFF, 0x0080}, {0x3F808000, 0x3F80}, {0x3F818000, 0x3F82},
+        {0x3F808001, 0x3F81}, {0x3F7FF972, 0x3F80}, {0x3F7F8000, 0x3F80}, {0x3E89CCD5, 0x3E8A},
+        {0x7F7F7FFF, 0x7F7F}, {0x7F7F8000, 0x7F80}, {0x7F7FFFFF, 0x7F80}, {0x7F800001, 0x7FC0},
+        {0x7FFF8C22, 0x7FC0}, {0xFF800001, 0x7FC0}, {0xFF800000, 0xFF80}, {0x7FFFFFFF, 0x7FC0}};
+    std::vector<float> x;
+    std::vector<unsigned> bits;
+    std::vector<int> wanted;
+    for (const auto& row : table) {
+        x.push_back(mpt::float_of(row.from));
+        bits.push_back(row.from);
+        wanted.push_back(int(row.to));
+    }
+    const auto codes_of = [](const std::vector<mpt::bf16>& y) {
+        std::vector<int> codes;
+        for (const mpt::bf16 b : y) codes.push_back(std::isnan(float(b)) ? 0x7FC0 : int(b.bits));
+        return codes;
+    };
+    const std::size_t n = x.size();
+    const array<float> on(x), apart(x, 1); // in packs, and one by one
+    array<__nv_bfloat16> y(n);
+    cast<__nv_bfloat16, float>(y, on, n, stream());
+    CHECK(difference(codes_of(y.read()), wanted) == "");
+    cast<__nv_bfloat16, float>(y, apart, n, stream());
+    CHECK(difference(codes_of(y.read()), wanted) == "");
+
+    const array<unsigned> on_bits(bits);
+    array<unsigned> codes(n);
+    for (const bool round : {true, false}) {
+        mpt::launch<bits_to_bf16_kernel>({1, 32, 0, stream()}, codes.data(),
+                                         static_cast<const unsigned*>(on_bits.data()), round,
+                                         int(n));
+        const auto found = codes.read();
+        std::vector<int> other(found.begin(), found.end());
+        CHECK(difference(other, wanted) != "");
+        if (round) CHECK(other[16] == 0x8000); // 7FFF8C22 becomes -0
+    }
+}
 
 TEST_CASE("A27: a row that sees nothing is 0, its lse -inf, and it adds 0 to gradients") {
     // Row 0 sees all keys, row 1 none, row 2 the keys 0 and 2.

@@ -9,6 +9,7 @@
 #include "mpt/kernels/cross_entropy.cuh"
 #include "mpt/kernels/dropout.cuh"
 #include "mpt/kernels/elementwise.cuh"
+#include "mpt/kernels/embedding.cuh"
 #include "mpt/kernels/gelu.cuh"
 #include "mpt/kernels/inspect.cuh"
 #include "mpt/kernels/layernorm.cuh"
@@ -31,6 +32,7 @@ template <class T>
 void each_type() {
     compile(fill<T>, add<T>, add_to_sums<T>, dropout<T>, residual<T>, inspect<T>);
     compile(column_sums<T>, scaled_residual_forward<T>, scaled_residual_backward<T>);
+    compile(embedding_forward<T>, embedding_backward<T>);
     compile(gelu_forward<T>, gelu_backward<T>);
     compile(softmax_naive<T>, softmax_online<T>, softmax_forward<T>, softmax_backward<T>);
     compile(cross_entropy_forward<T>, cross_entropy_backward<T>, cross_entropy<T>);
