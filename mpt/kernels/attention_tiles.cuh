@@ -11,7 +11,7 @@
 /// Formula  query i sees key j where j <= i + Tk - Tq: the last query sees all keys
 /// Breaks   a v or k that is not finite reaches queries of its tile that do not see it, as 0 * inf
 /// Source   Dao 2023, FlashAttention-2, arXiv:2307.08691; its mask since version 2.1
-/// See      kernels/attention.cuh, kernels/attention_backward.cuh
+/// See      kernels/attention_fma.cuh, kernels/attention_fma_backward.cuh
 #pragma once
 #include "mpt/kernels/dropout.cuh" // dropout_args, dropout_mask
 #include "mpt/kernels/four.cuh"    // load_four, store_four

@@ -145,7 +145,7 @@ struct problem {
     using forward_step = void (*)(attention_args<T>, cudaStream_t);
     using backward_step = void (*)(attention_backward_args<T>, cudaStream_t);
     void run(forward_step forward = attention_forward<T>,
-             backward_step backward = attention_backward<T>) {
+             backward_step backward = attention_backward<T>) { // or another step
         const std::size_t o = std::size_t(is.offset);
         const array<T> dq_(spread_out(q, q_width), o), dk_(spread_out(k, kv_width), o),
             dv_(spread_out(v, kv_width), o), go(spread_out(dout, q_width), o);
@@ -178,13 +178,19 @@ struct problem {
     // u = 2^-24. A score is a sum of D products, a scale and a power of 2: off by (D + 4) u of its
     // terms' size, and so, relatively, is e^score; a probability is off by that of its own score
     // and of the sum's. A sum of n terms in any order adds n u; exp2f, log2 e and lse some u more.
-    std::string compare() const {
+    // On tensor cores sums may lose a bit more (2 u), and probabilities and their gradients are
+    // rounded to T before they are multiplied: by half of its epsilon, or half its smallest number.
+    std::string compare(bool tensor_cores = sizeof(T) == 2) const {
         const reference w = wanted();
-        const double u = 0x1p-24, most = double(std::max(is.Tq, is.Tk));
+        const double u = tensor_cores ? 0x1p-23 : 0x1p-24;
+        const double most = double(std::max(is.Tq, is.Tk));
         const double scores = (is.D + 8) * u * w.largest_dot;
+        const double stored = tensor_cores ? double(mpt::format<H>::epsilon) / 2 : 0;
+        const double least = tensor_cores ? double(mpt::format<H>::min_subnormal) / 2 : 0;
         const auto bound = [&](const list& size, double terms) {
-            return [&size, scores, terms, u](std::size_t i) {
-                return (2 * scores + (terms + 32) * u) * size[i];
+            // 5: the largest of some thousand normal numbers
+            return [&size, scores, terms, u, stored, least](std::size_t i) {
+                return (2 * scores + stored + (terms + 32) * u) * size[i] + terms * least * 5;
             };
         };
         const double group = double(is.heads / is.kv_heads);

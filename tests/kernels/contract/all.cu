@@ -40,7 +40,8 @@ void each_type() {
     compile(cast<T, float>, cast<T, __half>, cast<T, __nv_bfloat16>);
     compile(adamw<T, T>, adamw<T, float>, adamw8bit<T, T>, adamw8bit<T, float>);
     compile(matmul_naive<T>, matmul_coalesced<T>, matmul_tiled<T>, matmul_registers<T>, matmul<T>);
-    compile(attention_forward<T>, attention_backward<T>);
+    compile(attention_forward<T>, attention_forward_fma<T>);
+    compile(attention_backward<T>, attention_backward_fma<T>);
 }
 
 void all_kernels() {
