@@ -57,7 +57,7 @@ function(mpt_cuda_test name source)
                COMMAND ${MPT_COMPUTE_SANITIZER} --tool ${tool} --error-exitcode 9
                        $<TARGET_FILE:${name}>)
       set_tests_properties(${name}.${tool} PROPERTIES LABELS "cuda;compute-sanitizer"
-                           SKIP_RETURN_CODE 77 ENVIRONMENT "MPT_TEST_SMALL=1")
+                           SKIP_RETURN_CODE 77 TIMEOUT 600)
     endforeach()
   endif()
 endfunction()
