@@ -16,9 +16,14 @@
 #if !defined(MPT_SIMT)
 #error "mpt/simt/ is the emulator, which this file did not ask for: compile it with -DMPT_SIMT"
 #endif
-#if defined(__CUDACC__) || defined(__CUDA_RUNTIME_H__)
+
+#if !defined(__simt_words__) // else a copy of this header, under another namespace, was here
+#if defined(__CUDACC__) || defined(__CUDA_RUNTIME_H__) || defined(__CUDA_RUNTIME_API_H__)
 #error "mpt/simt/ emulates CUDA and cannot meet cuda_runtime.h: compile without MPT_SIMT"
 #endif
+#define __simt_words__
+// Nor may it come later: its include guard is a word that stops the compiler.
+#pragma GCC poison __CUDA_RUNTIME_H__ __CUDA_RUNTIME_API_H__
 
 #define __global__
 #define __device__
@@ -28,6 +33,7 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
 #define __shared__ static thread_local
+#endif
 
 #if defined(__SANITIZE_THREAD__)
 #define MPT_SIMT_QUIET __attribute__((no_sanitize("thread")))
