@@ -14,6 +14,7 @@ case $name in
     layers) rows='layernorm forward|layernorm backward|gelu forward|gelu backward|softmax' ;;
     product) rows='own loop|own loop, of plain|matmul fp16|matmul bf16' ;;
     attention) rows='forward, T|backward, T|both ways, T|bytes, T' ;;
+    simt) rows='barrier, block of 32|shuffle, block of 1024|barrier, block of 256, to switch|no waits, y += x' ;;
     memory) rows='buffers of|VmHWM, fp16|VmHWM, fp32' ;;
     *) fail "no rows are known for it: add them to $0" ;;
 esac
