@@ -4,28 +4,14 @@
 ///
 /// Idea     A thread that loads float4 moves 16 bytes with one instruction, if the address is a
 ///          multiple of 16. Kernels also use these types to move other elements (uint4: 8 halves),
-///          so their members may alias anything, as nvcc has it: else g++ reorders such copies.
+///          so they may alias anything, as nvcc has it: else g++ reorders such copies.
 /// Breaks   a float4 read at an address that is no multiple of 16
 /// See      intrinsics.hpp, tests/simt/words_test.cpp
 #pragma once
-#include <cstdint>
-
 namespace mpt::simt {
 
-namespace any { // the plain types, but their loads and stores are ordered with those of all others
-using int32 = int __attribute__((may_alias));
-using uint32 = unsigned __attribute__((may_alias));
-using fp32 = float __attribute__((may_alias));
-using fp64 = double __attribute__((may_alias));
-using int64 = long long __attribute__((may_alias));
-using uint64 = unsigned long long __attribute__((may_alias));
-using uint8 = unsigned char;
-using int16 = short __attribute__((may_alias));
-using uint16 = unsigned short __attribute__((may_alias));
-} // namespace any
-
 struct uint3 {
-    any::uint32 x, y, z;
+    unsigned x, y, z;
 };
 /// Sizes of a grid or a block; what is not given is 1.
 struct dim3 {
@@ -36,46 +22,46 @@ struct dim3 {
 };
 
 struct int3 {
-    any::int32 x, y, z;
+    int x, y, z;
 };
 struct float3 {
-    any::fp32 x, y, z;
+    float x, y, z;
 };
-struct alignas(8) int2 {
-    any::int32 x, y;
+struct __attribute__((may_alias, aligned(8))) int2 {
+    int x, y;
 };
-struct alignas(16) int4 {
-    any::int32 x, y, z, w;
+struct __attribute__((may_alias, aligned(16))) int4 {
+    int x, y, z, w;
 };
-struct alignas(8) uint2 {
-    any::uint32 x, y;
+struct __attribute__((may_alias, aligned(8))) uint2 {
+    unsigned x, y;
 };
-struct alignas(16) uint4 {
-    any::uint32 x, y, z, w;
+struct __attribute__((may_alias, aligned(16))) uint4 {
+    unsigned x, y, z, w;
 };
-struct alignas(8) float2 {
-    any::fp32 x, y;
+struct __attribute__((may_alias, aligned(8))) float2 {
+    float x, y;
 };
-struct alignas(16) float4 {
-    any::fp32 x, y, z, w;
+struct __attribute__((may_alias, aligned(16))) float4 {
+    float x, y, z, w;
 };
-struct alignas(16) double2 {
-    any::fp64 x, y;
+struct __attribute__((may_alias, aligned(16))) double2 {
+    double x, y;
 };
-struct alignas(16) longlong2 {
-    any::int64 x, y;
+struct __attribute__((may_alias, aligned(16))) longlong2 {
+    long long x, y;
 };
-struct alignas(16) ulonglong2 {
-    any::uint64 x, y;
+struct __attribute__((may_alias, aligned(16))) ulonglong2 {
+    unsigned long long x, y;
 };
-struct alignas(4) uchar4 {
-    any::uint8 x, y, z, w;
+struct __attribute__((may_alias, aligned(4))) uchar4 {
+    unsigned char x, y, z, w;
 };
-struct alignas(4) ushort2 {
-    any::uint16 x, y;
+struct __attribute__((may_alias, aligned(4))) ushort2 {
+    unsigned short x, y;
 };
-struct alignas(8) ushort4 {
-    any::uint16 x, y, z, w;
+struct __attribute__((may_alias, aligned(8))) ushort4 {
+    unsigned short x, y, z, w;
 };
 
 inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
