@@ -2,12 +2,24 @@
 # Tests of what runs on a device: one source file, three machines.
 # mpt_simt_test(NAME source... [LABELS label...])     g++ or clang++, on the emulator
 # mpt_checked_test(NAME source... [LABELS label...])  the same with every load and store looked at
+# mpt_probe_program(NAME compiler source...)          a checked program by this compiler, if it is here
 # mpt_cuda_test(NAME source [LABELS label...])        nvcc, on a GPU; only where MPT_CUDA is ON
 # mpt_kernel_test(NAME source)  NAME, NAME.checked and NAME.cuda, all from the very same file
 
 # The access probe is the compiler's half of ThreadSanitizer with callbacks of our own: compiled
 # so, linked without its library. It cannot stand beside a sanitizer that is there already.
-set(mpt_probe_flags -DMPT_SIMT -DMPT_SIMT_CHECK -fsanitize=thread -fsanitize-coverage=trace-pc -g)
+# -O1: the counts are to be of accesses as written, neither kept on the stack nor made vectors.
+set(mpt_probe_flags -DMPT_SIMT -DMPT_SIMT_CHECK -fsanitize=thread -g -O1)
+set(mpt_probe_gnu -fsanitize-coverage=trace-pc -fno-tree-sra)  # structures are loaded in one piece
+set(mpt_probe_link -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset)
+# also the load of x += 1; also pieces of code that others imply
+set(mpt_probe_clang -mllvm -tsan-instrument-read-before-write=1 -fsanitize-coverage=trace-pc,no-prune)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  list(JOIN mpt_probe_clang " " flags)
+  list(APPEND mpt_probe_flags "SHELL:${flags}")
+else()
+  list(APPEND mpt_probe_flags ${mpt_probe_gnu})
+endif()
 set(mpt_probe_missing "")
 string(TOUPPER "${CMAKE_BUILD_TYPE}" mpt_build_type)
 if("${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${mpt_build_type}}" MATCHES "-fsanitize")
@@ -32,6 +44,39 @@ function(mpt_checked_test name)
   endif()
   mpt_test(${name} ${ARGN})
   target_compile_options(${name} PRIVATE ${mpt_probe_flags})
+  target_link_options(${name} PRIVATE ${mpt_probe_link})
+endfunction()
+
+function(mpt_probe_program name compiler)  # sets NAME_found
+  find_program(found_${compiler} ${compiler})
+  set(${name}_found FALSE PARENT_SCOPE)
+  if(NOT found_${compiler})
+    return()
+  endif()
+  set(${name}_found TRUE PARENT_SCOPE)
+  set(flags -DMPT_SIMT -DMPT_SIMT_CHECK -fsanitize=thread -g -O1)
+  if(compiler MATCHES "clang")
+    list(APPEND flags ${mpt_probe_clang})
+  else()
+    list(APPEND flags ${mpt_probe_gnu})
+  endif()
+  get_target_property(doctest doctest::doctest INTERFACE_INCLUDE_DIRECTORIES)
+  set(objects "")
+  file(GLOB headers ${PROJECT_SOURCE_DIR}/mpt/simt/*.hpp)
+  foreach(source IN LISTS ARGN)
+    get_filename_component(source ${source} ABSOLUTE)
+    get_filename_component(stem ${source} NAME_WE)
+    set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.${stem}.o)
+    add_custom_command(OUTPUT ${object} VERBATIM DEPENDS ${source} ${headers}
+      COMMAND ${found_${compiler}} -std=c++20 ${flags} -ffp-contract=off -Wall -Wextra -Wpedantic
+              $<$<BOOL:${MPT_WERROR}>:-Werror> -I${PROJECT_SOURCE_DIR} -idirafter ${doctest}
+              -c ${source} -o ${object})
+    list(APPEND objects ${object})
+  endforeach()
+  set(program ${CMAKE_CURRENT_BINARY_DIR}/${name})
+  add_custom_command(OUTPUT ${program} VERBATIM DEPENDS ${objects}
+    COMMAND ${found_${compiler}} -pthread ${mpt_probe_link} ${objects} -o ${program})
+  add_custom_target(${name}_program ALL DEPENDS ${program})
 endfunction()
 
 function(mpt_cuda_test name source)

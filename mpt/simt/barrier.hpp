@@ -8,15 +8,10 @@
 ///          what happens otherwise, the emulator refuses it.
 /// See      block.hpp (barrier), tests/simt/sync_test.cpp
 #pragma once
-#include "mpt/simt/block.hpp" // block: barrier
+#include "mpt/simt/block.hpp" // block: barrier; words
 #include "mpt/simt/hooks.hpp" // place
 
 namespace mpt::simt {
-
-namespace words { // told apart by address
-inline constexpr char syncthreads[] = "__syncthreads()", count[] = "__syncthreads_count()",
-                      all[] = "__syncthreads_and()", some[] = "__syncthreads_or()";
-} // namespace words
 
 MPT_SIMT_QUIET inline void __syncthreads(place at = place::here()) {
     block::here().barrier(0, words::syncthreads, at);

@@ -27,6 +27,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace mpt::simt {
@@ -34,6 +35,12 @@ namespace mpt::simt {
 inline thread_local uint3 threadIdx{}, blockIdx{};
 inline thread_local dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;
+
+namespace words { // told apart by address
+inline constexpr char syncthreads[] = "__syncthreads()", count[] = "__syncthreads_count()",
+                      all[] = "__syncthreads_and()", some[] = "__syncthreads_or()",
+                      syncwarp[] = "__syncwarp";
+} // namespace words
 
 /// A kernel with its arguments, once for each thread.
 struct kernel_call {
@@ -67,6 +74,8 @@ public:
         watch_.late.store(false, std::memory_order_relaxed);
         watch_.turns.fetch_add(1, std::memory_order_release);
         if (shared_.size() < info.shared_bytes + 127) shared_.resize(info.shared_bytes + 127);
+        dynamic_ =
+            shared_.data() + (128 - reinterpret_cast<std::uintptr_t>(shared_.data()) % 128) % 128;
         busy_ = true;
         watch::block_begin(info, index, dynamic_shared());
         go(home_, *team_.next());
@@ -121,7 +130,7 @@ public:
         if ((w.waiting & lanes) == lanes && agree(w, lanes, mask, why)) {
             why(w.brought.data(), lanes);
             w.waiting &= ~lanes;
-            watch::warp_meets(warp, lanes, at);
+            if (word == words::syncwarp) watch::warp_barrier(warp, lanes);
             team_.make_ready(warp, lanes);
         }
         sleep(me);
@@ -135,12 +144,17 @@ public:
         return active_[me.linear % 32];
     }
 
-    unsigned lane() const { return current_->linear % 32; }
-    const thread_state& current() const { return *current_; }
-    void* dynamic_shared() {
-        const auto p = reinterpret_cast<std::uintptr_t>(shared_.data());
-        return shared_.data() + ((128 - p % 128) % 128);
+    /// End the block in the middle of an instruction of the thread that runs, where nothing can be
+    /// thrown: its stack is left as it is.
+    [[noreturn]] MPT_SIMT_QUIET void give_up(std::exception_ptr why) {
+        gave_up_ = std::move(why);
+        abandon();
+        __builtin_unreachable();
     }
+
+    MPT_SIMT_QUIET unsigned lane() const { return current_->linear % 32; }
+    MPT_SIMT_QUIET const thread_state& current() const { return *current_; }
+    MPT_SIMT_QUIET void* dynamic_shared() { return dynamic_; }
     const launch_info& info() const { return *info_; }
 
     /// "kernel, block (x,y,z), thread (x,y,z)": the beginning of an error.
@@ -296,7 +310,8 @@ private:
         switch_context(abandoned_->self, home_);
     }
     void retire() {
-        failed_ = std::make_exception_ptr(error(late()));
+        failed_ = gave_up_ ? std::exchange(gave_up_, nullptr)
+                           : std::make_exception_ptr(error(late()));
         current_->on = nullptr;
         std::erase_if(fibers_, [&](const auto& f) { return f.get() == abandoned_; });
         abandoned_ = nullptr;
@@ -340,12 +355,13 @@ private:
     unsigned sum_ = 0, result_ = 0;
     unsigned active_[32] = {};
     bool busy_ = false, stop_ = false;
-    fiber* abandoned_ = nullptr; // in a loop that never ended
+    fiber* abandoned_ = nullptr; // in a loop that never ended, or where a check ended it
     watched watch_;
-    std::exception_ptr failed_;
+    std::exception_ptr failed_, gave_up_;
     std::vector<std::unique_ptr<fiber>> fibers_; // all stacks that this system thread has made
     std::vector<fiber*> idle_;
     std::vector<std::byte> shared_;
+    std::byte* dynamic_ = nullptr; // shared_, from a multiple of 128 on
 };
 
 } // namespace mpt::simt

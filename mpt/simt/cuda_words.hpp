@@ -36,7 +36,13 @@
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-#define MPT_SIMT_QUIET __attribute__((no_sanitize("thread")))
+#if !defined(MPT_SIMT_CHECK)
+#define MPT_SIMT_QUIET
+#elif defined(__clang__)
+#define MPT_SIMT_QUIET __attribute__((no_sanitize("thread", "coverage")))
+#else
+#define MPT_SIMT_QUIET __attribute__((no_sanitize("thread"), no_sanitize_coverage))
+#endif
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define MPT_SIMT_QUIET __attribute__((no_sanitize("thread"), disable_sanitizer_instrumentation))

@@ -13,7 +13,7 @@
 #include "mpt/base/error.hpp"        // check
 #include "mpt/base/thread_pool.hpp"  // thread_pool
 #include "mpt/simt/block.hpp"        // block, kernel_call
-#include "mpt/simt/hooks.hpp"        // launch_info
+#include "mpt/simt/hooks.hpp"        // launch_info, watch
 #include "mpt/simt/settings.hpp"     // settings
 #include "mpt/simt/vector_types.hpp" // uint3
 #include "mpt/simt/watchdog.hpp"     // watchdog
@@ -73,7 +73,7 @@ inline void run_grid(const launch_info& l, kernel_call call) {
         block::here().run(l, call, index, at);
     };
     const int threads = settings().threads;
-    if (n == 1 || threads == 1) {
+    if (n == 1 || threads == 1 || watch::checked) { // the checks take one block after another
         for (unsigned long long i = 0; i < n; ++i) run(i);
         return;
     }

@@ -7,12 +7,13 @@
 ///          A checked build (MPT_SIMT_CHECK) defines the functions of `watch`; in every other build
 ///          they are empty and cost nothing.
 /// Breaks   a program with checked and unchecked files
-/// See      block.hpp and launch.hpp (who calls them)
+/// See      block.hpp, launch.hpp, runtime.hpp (who calls them), probe.hpp (who listens)
 #pragma once
 #include "mpt/simt/cuda_words.hpp"   // MPT_SIMT_QUIET
 #include "mpt/simt/vector_types.hpp" // dim3, uint3
 
 #include <cstddef>
+#include <exception>
 #include <string_view>
 
 namespace mpt::simt {
@@ -30,7 +31,10 @@ struct place {
 struct launch_info {
     std::string_view kernel; // its name
     dim3 grid, block;
-    std::size_t shared_bytes = 0; // of dynamic shared memory
+    std::size_t shared_bytes = 0;    // of dynamic shared memory
+    const void* function = nullptr;  // where its code begins
+    const void* arguments = nullptr; // of the kernel, in the host's memory
+    std::size_t arguments_bytes = 0;
 };
 
 /// True while this system thread executes a kernel's code (not the emulator's). Loads and stores
@@ -40,25 +44,35 @@ inline thread_local volatile bool in_kernel = false;
 namespace watch {
 
 #if defined(MPT_SIMT_CHECK)
+inline constexpr bool checked = true;
+void kernel_exists(const void* function); // one of those that the program can launch
 void launch_begin(const launch_info&);
-void launch_end(const launch_info&, bool failed);
-void block_begin(const launch_info&, uint3 block, void* dynamic_shared); // shared_bytes of it
+std::exception_ptr launch_end(const launch_info&, std::exception_ptr failed); // what to throw
+void block_begin(const launch_info&, uint3 block, void* dynamic_shared);      // shared_bytes of it
 void block_end(bool failed);
-void thread_runs(unsigned thread);    // from here on accesses are this one's (linear index)
-void thread_ends(unsigned thread);    // it has returned
-void barrier(place);                  // all threads of the block are there
-void warp_meets(unsigned warp, unsigned lanes, place); // the lanes of the mask are there
-void atomic(const volatile void*, std::size_t bytes, place); // before it
+void thread_runs(unsigned thread); // from here on accesses are this one's (linear index)
+void thread_ends(unsigned thread); // it has returned
+void barrier(place);               // all threads of the block are there
+void warp_barrier(unsigned warp, unsigned lanes); // the lanes of a __syncwarp are there
+void fence();                                     // __threadfence of the thread that runs
+void atomic(const volatile void*, std::size_t bytes, place);          // before it
+void freed(const void*);                                              // an allocation
+void host_wrote(const void* to, const void* from, std::size_t bytes); // from null: a fill
 #else
+inline constexpr bool checked = false;
+inline void kernel_exists(const void*) {}
 inline void launch_begin(const launch_info&) {}
-inline void launch_end(const launch_info&, bool) {}
+inline std::exception_ptr launch_end(const launch_info&, std::exception_ptr e) { return e; }
 inline void block_begin(const launch_info&, uint3, void*) {}
 inline void block_end(bool) {}
 inline void thread_runs(unsigned) {}
 inline void thread_ends(unsigned) {}
 inline void barrier(place) {}
-inline void warp_meets(unsigned, unsigned, place) {}
+inline void warp_barrier(unsigned, unsigned) {}
+inline void fence() {}
 inline void atomic(const volatile void*, std::size_t, place) {}
+inline void freed(const void*) {}
+inline void host_wrote(const void*, const void*, std::size_t) {}
 #endif
 
 } // namespace watch

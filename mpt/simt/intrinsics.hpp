@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file intrinsics.hpp
 /// The arithmetic of a GPU that C++ has no words for.                      tier 2, needs:
-/// simt/cuda_words.hpp
+/// simt/cuda_words.hpp simt/hooks.hpp
 ///
 /// Idea     __fmul_rn(a, b) is one rounded product, never part of a fused multiply and add;
 ///          __fmaf_rn is the fused one. Bits can be counted, searched and looked at as floats.
@@ -12,8 +12,8 @@
 /// See      half.hpp, atomics.hpp, tests/simt/arithmetic_test.cpp
 #pragma once
 #include "mpt/simt/cuda_words.hpp" // MPT_SIMT_QUIET
+#include "mpt/simt/hooks.hpp"      // watch
 
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -135,9 +135,12 @@ void __stcg(T* p, T value) {
     *p = value;
 }
 /// What was written before is seen before what is written after.
-inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-inline void __threadfence_block() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-inline void __threadfence_system() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+MPT_SIMT_QUIET inline void __threadfence() {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    watch::fence();
+}
+MPT_SIMT_QUIET inline void __threadfence_block() { __threadfence(); }
+MPT_SIMT_QUIET inline void __threadfence_system() { __threadfence(); }
 
 /// CUDA has these without std::.
 inline int min(int a, int b) { return b < a ? b : a; }

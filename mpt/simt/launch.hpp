@@ -2,8 +2,8 @@
 /// @file launch.hpp
 /// Kernel<<<grid, block>>>(arguments...) in C++, and all words of a kernel. tier 2, needs:
 /// base/error.hpp simt/atomics.hpp simt/barrier.hpp simt/block.hpp simt/device_memory.hpp
-/// simt/grid.hpp simt/half.hpp simt/hooks.hpp simt/intrinsics.hpp simt/runtime.hpp
-/// simt/settings.hpp simt/vector_types.hpp simt/warp.hpp simt/wmma.hpp
+/// simt/grid.hpp simt/half.hpp simt/hooks.hpp simt/intrinsics.hpp simt/probe.hpp
+/// simt/runtime.hpp simt/settings.hpp simt/vector_types.hpp simt/warp.hpp simt/wmma.hpp
 ///
 /// Idea     launch<kernel>({grid, block}, arguments...) runs the kernel and returns when all of it
 ///          is done. The kernel is a template argument: so its name is known, and g++ can put its
@@ -22,6 +22,7 @@
 #include "mpt/simt/half.hpp"          // __half, __nv_bfloat16, ...
 #include "mpt/simt/hooks.hpp"         // launch_info, watch
 #include "mpt/simt/intrinsics.hpp"    // __fmul_rn, __popc, ...
+#include "mpt/simt/probe.hpp"         // the checks, in a checked build
 #include "mpt/simt/runtime.hpp"       // cudaStream_t, cudaMalloc, ...
 #include "mpt/simt/settings.hpp"      // settings
 #include "mpt/simt/vector_types.hpp"  // dim3, float4, ...
@@ -29,6 +30,7 @@
 #include "mpt/simt/wmma.hpp"          // nvcuda::wmma
 
 #include <cstddef>
+#include <exception>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -67,10 +69,31 @@ void check_argument(const T& argument, int number, std::string_view kernel) {
     }
 }
 
+// In a checked build a kernel stays a function of its own, so that it is known what is its code.
+#if defined(MPT_SIMT_CHECK)
+template <class Function>
+__attribute__((noinline)) Function* as_function(Function* kernel) {
+    asm volatile("" : "+r"(kernel));
+    return kernel;
+}
+#else
+template <class Function>
+constexpr Function* as_function(Function* kernel) {
+    return kernel;
+}
+#endif
+
+/// Made when the program begins, for each kernel that it can launch.
+template <auto Kernel>
+inline const bool kernel_is_known =
+    (watch::kernel_exists(reinterpret_cast<const void*>(Kernel)), true);
+
 template <auto Kernel, class... Parameters>
 void launch_as(void (*)(Parameters...), const launch_config& c,
                const std::tuple<Parameters...>& arguments) {
-    const launch_info info{kernel_name<Kernel>(), c.grid, c.block, c.shared_bytes};
+    static_cast<void>(kernel_is_known<Kernel>);
+    const launch_info info{kernel_name<Kernel>(), c.grid, c.block, c.shared_bytes,
+                           reinterpret_cast<const void*>(Kernel), &arguments, sizeof arguments};
     check_limits(info);
     check(!block::inside(), "launch of ", info.kernel, " inside a kernel: launch from the host");
     if (settings().checks)
@@ -82,17 +105,18 @@ void launch_as(void (*)(Parameters...), const launch_config& c,
             arguments);
     const kernel_call call{
         [](const void* a) {
-            std::apply(Kernel, *static_cast<const std::tuple<Parameters...>*>(a));
+            std::apply(as_function(Kernel), *static_cast<const std::tuple<Parameters...>*>(a));
         },
         &arguments};
     watch::launch_begin(info);
+    std::exception_ptr failed;
     try {
         run_grid(info, call);
     } catch (...) {
-        watch::launch_end(info, true);
-        throw;
+        failed = std::current_exception();
     }
-    watch::launch_end(info, false);
+    failed = watch::launch_end(info, failed);
+    if (failed) std::rethrow_exception(failed);
 }
 template <class... Parameters, class... Arguments>
 std::tuple<Parameters...> as_parameters(void (*)(Parameters...), Arguments... arguments) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file runtime.hpp
 /// The part of the CUDA runtime that host code needs.                      tier 2, needs:
-/// base/error.hpp simt/device_memory.hpp
+/// base/error.hpp simt/device_memory.hpp simt/hooks.hpp
 ///
 /// Idea     The same names and the same codes as CUDA's, so that host code is one source. All work
 ///          is done when it is asked for: a stream is always up to date, an event is the time of
@@ -14,6 +14,7 @@
 #pragma once
 #include "mpt/base/error.hpp"         // join
 #include "mpt/simt/device_memory.hpp" // device_memory: allocate, release, holds, find
+#include "mpt/simt/hooks.hpp"         // watch
 
 #include <chrono>
 #include <cstddef>
@@ -91,7 +92,10 @@ inline cudaError_t allocate_as(void** p, std::size_t bytes, memory_kind kind, co
                                 device_memory::here().held(kind), " are held"));
 }
 inline cudaError_t release_as(void* p, memory_kind kind, const char* word) {
-    if (!p || device_memory::here().release(p, kind)) return cudaSuccess;
+    if (!p || device_memory::here().release(p, kind)) {
+        watch::freed(p);
+        return cudaSuccess;
+    }
     return runtime_failure(cudaErrorInvalidValue,
                            join("invalid argument: ", word, ": ", p,
                                 " is not the beginning of an allocation, or was freed before"));
@@ -213,6 +217,7 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes,
         return runtime_failure(cudaErrorInvalidValue,
                                join("invalid argument: cudaMemcpy: ", wrong));
     std::memmove(to, from, bytes);
+    watch::host_wrote(to, from, bytes);
     return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
@@ -226,6 +231,7 @@ inline cudaError_t cudaMemset(void* p, int value, std::size_t bytes) {
         return runtime_failure(cudaErrorInvalidValue,
                                join("invalid argument: cudaMemset: ", wrong));
     std::memset(p, value, bytes);
+    watch::host_wrote(p, nullptr, bytes);
     return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes,

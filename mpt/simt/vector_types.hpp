@@ -27,32 +27,64 @@ struct int3 {
 struct float3 {
     float x, y, z;
 };
+// A checked build sees each copy as one access of all bytes, as it is one instruction of a GPU; the
+// compiler would take it apart, or make it a call of memcpy.
+#if defined(MPT_SIMT_CHECK)
+using bytes8 = unsigned long long __attribute__((may_alias));
+using bytes16 = unsigned __attribute__((vector_size(16), may_alias));
+#define MPT_SIMT_WHOLE(T, bytes)                                                                   \
+    T() = default;                                                                                 \
+    __attribute__((always_inline)) T(const T& from) { *this = from; }                              \
+    __attribute__((always_inline)) T& operator=(const T& from) {                                   \
+        *reinterpret_cast<bytes*>(this) = *reinterpret_cast<const bytes*>(&from);                  \
+        return *this;                                                                              \
+    }
+#define MPT_SIMT_TWO(T, bytes, element)                                                            \
+    MPT_SIMT_WHOLE(T, bytes)                                                                       \
+    T(element x_, element y_) : x(x_), y(y_) {}
+#define MPT_SIMT_FOUR(T, element)                                                                  \
+    MPT_SIMT_WHOLE(T, bytes16)                                                                     \
+    T(element x_, element y_, element z_, element w_) : x(x_), y(y_), z(z_), w(w_) {}
+#else
+#define MPT_SIMT_TWO(T, bytes, element)
+#define MPT_SIMT_FOUR(T, element)
+#endif
+
 struct __attribute__((may_alias, aligned(8))) int2 {
     int x, y;
+    MPT_SIMT_TWO(int2, bytes8, int)
 };
 struct __attribute__((may_alias, aligned(16))) int4 {
     int x, y, z, w;
+    MPT_SIMT_FOUR(int4, int)
 };
 struct __attribute__((may_alias, aligned(8))) uint2 {
     unsigned x, y;
+    MPT_SIMT_TWO(uint2, bytes8, unsigned)
 };
 struct __attribute__((may_alias, aligned(16))) uint4 {
     unsigned x, y, z, w;
+    MPT_SIMT_FOUR(uint4, unsigned)
 };
 struct __attribute__((may_alias, aligned(8))) float2 {
     float x, y;
+    MPT_SIMT_TWO(float2, bytes8, float)
 };
 struct __attribute__((may_alias, aligned(16))) float4 {
     float x, y, z, w;
+    MPT_SIMT_FOUR(float4, float)
 };
 struct __attribute__((may_alias, aligned(16))) double2 {
     double x, y;
+    MPT_SIMT_TWO(double2, bytes16, double)
 };
 struct __attribute__((may_alias, aligned(16))) longlong2 {
     long long x, y;
+    MPT_SIMT_TWO(longlong2, bytes16, long long)
 };
 struct __attribute__((may_alias, aligned(16))) ulonglong2 {
     unsigned long long x, y;
+    MPT_SIMT_TWO(ulonglong2, bytes16, unsigned long long)
 };
 struct __attribute__((may_alias, aligned(4))) uchar4 {
     unsigned char x, y, z, w;
@@ -63,6 +95,12 @@ struct __attribute__((may_alias, aligned(4))) ushort2 {
 struct __attribute__((may_alias, aligned(8))) ushort4 {
     unsigned short x, y, z, w;
 };
+
+#if defined(MPT_SIMT_CHECK)
+#undef MPT_SIMT_WHOLE
+#endif
+#undef MPT_SIMT_TWO
+#undef MPT_SIMT_FOUR
 
 inline uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
 inline int3 make_int3(int x, int y, int z) { return {x, y, z}; }

@@ -26,7 +26,7 @@ inline constexpr unsigned all_lanes = 0xFFFFFFFF;
 
 /// Lanes of the mask wait for each other, and see what the others have written.
 MPT_SIMT_QUIET inline void __syncwarp(unsigned mask = all_lanes, place at = place::here()) {
-    block::here().meet(mask, nullptr, [](void* const*, unsigned) {}, "__syncwarp", at);
+    block::here().meet(mask, nullptr, [](void* const*, unsigned) {}, words::syncwarp, at);
 }
 /// Lanes that run together here.
 MPT_SIMT_QUIET inline unsigned __activemask(place at = place::here()) {

@@ -14,10 +14,10 @@
 /// Source   CUDA C++ Programming Guide, Warp Matrix Functions
 /// See      kernels/tensor_core.cuh, tests/simt/arithmetic_test.cpp
 #pragma once
-#include "mpt/base/error.hpp" // check
+#include "mpt/base/error.hpp" // check, join, error
 #include "mpt/simt/block.hpp" // block: meet, name
 #include "mpt/simt/half.hpp"  // __half, __nv_bfloat16
-#include "mpt/simt/hooks.hpp" // place
+#include "mpt/simt/hooks.hpp" // place, in_kernel
 
 #include <cstddef>
 #include <cstdint>
@@ -68,12 +68,17 @@ MPT_SIMT_QUIET inline void require_all(unsigned lanes, const char* word) {
     check(lanes == 0xFFFFFFFF, block::here().name(), ": Barrier error detected. Divergent ",
           "thread(s) in warp: ", word, " is a word of all 32 lanes, these are 0x", std::hex, lanes);
 }
+[[noreturn]] MPT_SIMT_QUIET inline void misplaced(const void* p, unsigned pitch, std::size_t size,
+                                                  const char* word, place at) {
+    in_kernel = false;
+    throw error(join(block::here().name(), ", ", to_text(at), ": ", word, ": address ", p,
+                     ", pitch ", pitch, " of ", size,
+                     " bytes; the address is to divide by 32 bytes, the pitch by 16"));
+}
 template <class T>
 MPT_SIMT_QUIET void meet_at(const T* p, unsigned pitch, const char* word, place at) {
-    check(reinterpret_cast<std::uintptr_t>(p) % 32 == 0 && pitch * sizeof(T) % 16 == 0,
-          block::here().name(), ", ", to_text(at), ": ", word, ": address ",
-          static_cast<const void*>(p), ", pitch ", pitch, " of ", sizeof(T),
-          " bytes; the address is to divide by 32 bytes, the pitch by 16");
+    if (reinterpret_cast<std::uintptr_t>(p) % 32 != 0 || pitch * sizeof(T) % 16 != 0)
+        misplaced(p, pitch, sizeof(T), word, at);
     tile mine{p, pitch};
     const meeting alike = [](void* const* brought, unsigned lanes) {
         require_all(lanes, "a matrix");
@@ -145,11 +150,10 @@ struct factors { // of one lane
 
 /// d = a b + c.
 template <int M, int N, int K, class T, class LayoutA, class LayoutB>
-MPT_SIMT_QUIET void mma_sync(fragment<accumulator, M, N, K, float>& d,
-                             const fragment<matrix_a, M, N, K, T, LayoutA>& a,
-                             const fragment<matrix_b, M, N, K, T, LayoutB>& b,
-                             const fragment<accumulator, M, N, K, float>& c,
-                             place at = place::here()) {
+MPT_SIMT_QUIET void
+mma_sync(fragment<accumulator, M, N, K, float>& d, const fragment<matrix_a, M, N, K, T, LayoutA>& a,
+         const fragment<matrix_b, M, N, K, T, LayoutB>& b,
+         const fragment<accumulator, M, N, K, float>& c, place at = place::here()) {
     using A = fragment<matrix_a, M, N, K, T, LayoutA>;
     using B = fragment<matrix_b, M, N, K, T, LayoutB>;
     using C = fragment<accumulator, M, N, K, float>;

@@ -17,7 +17,7 @@ std=' algorithm any array atomic barrier bit bitset charconv chrono cmath compar
  ratio regex scoped_allocator semaphore set shared_mutex source_location span sstream stack stdexcept
  stop_token streambuf string string_view system_error thread tuple type_traits typeindex typeinfo
  unordered_map unordered_set utility valarray variant vector version '
-platform=' dirent.h fcntl.h pthread.h sched.h signal.h unistd.h
+platform=' cxxabi.h dirent.h elf.h fcntl.h link.h pthread.h sched.h signal.h unistd.h
  sys/ioctl.h sys/mman.h sys/resource.h sys/stat.h sys/types.h sys/wait.h ucontext.h '
 intrinsics=' immintrin.h arm_neon.h '
 
