@@ -437,14 +437,18 @@ options parse_train(int argc, char** argv) {
         restore(before, saved);
         const std::string plan = "checkpoint-activations"; // changes no bit, so it may be changed
         const bool given = app.count("--" + plan) > 0;
+        // its tokens' check sum is saved: the same text may lie elsewhere by now
+        const std::string data = app.count("--data") && saved.count("data_crc32c") ? o.data : "";
         const auto was = lasting(before), now = lasting(o);
         for (const auto& [name, value] : now)
-            mpt::check(app.count("--" + name) == 0 || value == was.at(name) || name == plan,
+            mpt::check(app.count("--" + name) == 0 || value == was.at(name) || name == plan ||
+                           (name == "data" && !data.empty()),
                        "--resume: the run in ", o.out, " has --", name, ' ',
                        was.at(name).empty() ? "(default)" : was.at(name), ", given is ", value,
                        "; leave it out, or begin another run");
         restore(o, saved);
         if (given) o.checkpointing = now.at(plan);
+        if (!data.empty()) o.data = data;
         mpt::check(o.stop_after <= o.steps, "--stop-after ", o.stop_after, " of --steps ", o.steps,
                    ": wanted at most the last step");
     }

@@ -49,7 +49,8 @@ struct training {
     using operations = typename Machine::operations;
 
     training(const options& o, const mpt::token_data& data, mpt::optimizer_kind kind)
-        : o(o), data(data), machine(o), mem(machine.mem), config(model_config(o, data.vocabulary)),
+        : o(o), data(data), data_sum(mpt::hex8(mpt::crc32c(std::as_bytes(std::span(data.tokens))))),
+          machine(o), mem(machine.mem), config(model_config(o, data.vocabulary)),
           ops(machine.template make<T>(o, config)), model(config, ops, o.seed),
           strategy(ops, model.map), P(model.map.size()),
           weights(mem, mpt::kind::weights, P, "weights"),
@@ -115,6 +116,7 @@ struct training {
 
     const options& o;
     const mpt::token_data& data;
+    std::string data_sum; // CRC-32C of its tokens: the place in the data is one in this text
     Machine machine;
     mpt::memory& mem;
     mpt::gpt_config config;
@@ -168,6 +170,7 @@ void save(training<T, Machine>& run, const state& now, const std::string& dir) {
     std::map<std::string, std::string> words = lasting(run.o);
     for (const auto& [key, value] : now.scale.state()) words["scaler." + key] = value;
     words["data_vocabulary"] = std::to_string(run.data.vocabulary);
+    words["data_crc32c"] = run.data_sum;
     words["attempted_steps"] = std::to_string(now.attempted);
     words["applied_steps"] = std::to_string(now.rule.applied());
     const auto tensors = mpt::named_tensors(run.model.map.tensors);
@@ -190,6 +193,11 @@ template <class T, class Machine>
 void load(training<T, Machine>& run, state& now, const std::string& folder) {
     const mpt::checkpoint saved{folder, mpt::read_manifest(folder)};
     const std::map<std::string, std::string>& words = saved.list.state;
+    const auto sum = words.find("data_crc32c"); // not in those of older versions
+    mpt::check(sum == words.end() || sum->second == run.data_sum, "data ", run.data.name,
+               ": the CRC-32C of its tokens is ", run.data_sum, ", the run's data had ",
+               sum == words.end() ? "" : sum->second,
+               "; give that text with --data, or begin another run");
     const std::string advice = mpt::advice(words, lasting(run.o));
     const auto tensors = mpt::named_tensors(run.model.map.tensors);
     std::vector<std::function<void()>> to_device;

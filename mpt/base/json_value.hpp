@@ -41,14 +41,15 @@ struct value {
 
     /// A number that is a whole one, written without point, exponent and sign. Other values, and
     /// those past 64 bits, give false.
-    bool to(std::uint64_t& out) const { return whole(out); }
-    bool to(std::int64_t& out) const { return whole(out); } // with a sign
-    /// A number, rounded to the nearest double. Numbers past its range give false.
-    bool to(double& out) const { return whole(out); }
+    bool to(std::uint64_t& out) const { return read(out); }
+    bool to(std::int64_t& out) const { return read(out); } // with a sign
+    /// A number, rounded to the nearest double. Numbers past its range, or too small for it, give
+    /// false.
+    bool to(double& out) const { return read(out); }
 
 private:
     template <class N>
-    bool whole(N& out) const {
+    bool read(N& out) const {
         if (type != json::type::number) return false;
         const char* end = text.data() + text.size();
         const auto [at, fault] = std::from_chars(text.data(), end, out);

@@ -75,6 +75,12 @@ inline std::string save_checkpoint(const std::string& dir, std::uint64_t step,
               "); free some space or choose a folder that exists and can be written");
     };
     check(keep > 0, "checkpoint ", dir, ": keep 0, wanted 1 or more");
+    for (const checkpoint_file& f : files) // else nobody could read it again
+        check(plain_name(f.name + ".safetensors") &&
+                  std::count_if(files.begin(), files.end(),
+                                [&](const checkpoint_file& g) { return g.name == f.name; }) == 1,
+              "checkpoint ", dir, ": a file called ", json::quote(f.name),
+              "; wanted letters, digits, dots and dashes, each name once");
     std::string building, name;
     manifest list{step, {}, std::move(state)};
     try {

@@ -168,6 +168,15 @@ TEST_CASE("what is none of its own stays: folders that a link leads to, folders 
     CHECK(contents("links/mine.tmp/notes") == "x");
 }
 
+TEST_CASE("names that a reader would refuse are refused before anything is written") {
+    for (const char* no : {"", ".w", "a/b", "a b", "weights"}) { // the last is there twice
+        std::vector<checkpoint_file> files{{"weights", {}}, {no, {}}};
+        CHECK(has(refusal([&] { save_checkpoint("names", 1, files, {}); }),
+                  join("checkpoint names: a file called ", json::quote(no), "; wanted letters")));
+        CHECK_FALSE(fs::exists("names"));
+    }
+}
+
 TEST_CASE("momentum alone is saved and loaded, and is not taken for Adam's two") {
     fs::remove_all("momentum");
     const run a(27, 1);

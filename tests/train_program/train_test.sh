@@ -206,6 +206,16 @@ resume)
     refused 2 '--resume: the run in whole has --scaler deepspeed, given is grad' "$train" --resume --out whole --scaler grad
     cp -R whole later && "$bin/edit_manifest" "$(saved later)" scaler.version 2 || fail 'edit_manifest'
     refused 1 'the saved state has version 2, wanted 1' "$train" --resume --out later --data "$corpus" --stop-after 0
+    # the same text under another name goes on, a text that was changed does not
+    head -c 100000 "$corpus" >text.txt; cp text.txt moved.txt
+    own=$corpus; corpus=text.txt
+    tiny --stop-after 6 --out part >out.txt 2>err.txt || fail "$(cat err.txt)"
+    tiny --out straight_text >out.txt 2>err.txt || fail "$(cat err.txt)"
+    corpus=$own
+    printf 'X' | dd of=text.txt bs=1 seek=50000 conv=notrunc 2>/dev/null
+    refused 1 'data text.txt: the CRC-32C of its tokens is' "$train" --resume --out part
+    "$train" --resume --out part --data moved.txt >out.txt 2>err.txt || fail "$(cat err.txt)"
+    files_of straight_text tensors >a.all; files_of part tensors >b.all; same a.all b.all
     before=$(find whole/checkpoints -type f -exec cksum {} + | sort)
     refused 1 'is occupied' tiny --out whole
     refused 2 "--from step-00000005: wanted the name" "$train" --out whole --from step-00000005
