@@ -17,7 +17,7 @@
 #include "mpt/dist/one_rank.hpp"        // one_rank: acquire, ready, finish, publish
 #include "mpt/nn/gpt.hpp"               // gpt: forward, backward
 #include "mpt/numeric/cast.hpp"         // cast
-#include "mpt/train/checkpoint.hpp"     // save_checkpoint
+#include "mpt/train/checkpoint.hpp"     // save_checkpoint, finish_checkpoint
 #include "mpt/train/data.hpp"           // token_data, draw_batch, validation_batch
 #include "mpt/train/master_weights.hpp" // master_of, master_size
 #include "mpt/train/saved_tensors.hpp"  // add_tensors, tensor_reads, scalar
@@ -246,7 +246,13 @@ void begin(training<T, Machine>& run) {
 /// The run's data are in place: from a checkpoint, or anew, and then `o.out` is its folder.
 template <class T, class Machine>
 void start(training<T, Machine>& run, state& now, options& o) {
-    if (o.resume) return load(run, now, o.from);
+    if (o.resume) {
+        load(run, now, o.from);
+        const std::string dir = checkpoints_of(o.out); // a crash may have left it half in order
+        if (o.from == dir + '/' + mpt::checkpoints_in(dir).at(0))
+            mpt::finish_checkpoint(dir, {o.from, mpt::read_manifest(o.from)});
+        return;
+    }
     begin(run);
     if (o.out.empty())
         o.out = fresh_run();

@@ -63,6 +63,30 @@ inline bool remove_folder(const disk& d, const std::string& folder) {
     return d.rmdir(folder.c_str()) == 0;
 }
 
+// `latest` names the checkpoint `name`, whose manifest has the sum `crc`.
+inline void point_to(const std::string& dir, const std::string& name, std::uint32_t crc,
+                     const disk& d) {
+    output_file latest("checkpoint", dir + "/latest", d);
+    latest.write(pointer_text(name, crc));
+    latest.commit();
+}
+
+// Of the checkpoints in `dir`, `name` and those before it stay, `keep` in all.
+inline void remove_others(const std::string& dir, const std::string& name, std::size_t keep,
+                          const disk& d) {
+    std::size_t kept = 0;
+    std::pair<std::uint64_t, std::uint64_t> mine, other;
+    step_of(name, mine);
+    for (const std::string& old : checkpoints_in(dir)) {
+        step_of(old, other);
+        if (other <= mine && kept++ < keep) continue;
+        const std::string folder = dir + '/' + old, gone = folder + ".tmp";
+        check(d.rename(folder.c_str(), gone.c_str()) == 0 && remove_folder(d, gone), "checkpoint ",
+              folder, ": is an older one and cannot be removed (", std::strerror(errno),
+              "); make its folder one that can be written");
+    }
+}
+
 /// Save the step's files and state as the newest checkpoint of `dir`, which is made where it is
 /// missing, and keep the `keep` newest. Returns its folder. When that fails (disk full, no right to
 /// write) an error says so; every checkpoint that was whole before is whole then.
@@ -121,26 +145,26 @@ inline std::string save_checkpoint(const std::string& dir, std::uint64_t step,
         building.clear();
         must(flush_folder(d, dir), dir, "cannot be flushed");
         // 5. The pointer to it, itself written aside, flushed and renamed.
-        output_file latest("checkpoint", dir + "/latest", d);
-        latest.write(name + ' ' + hex8(list.crc) + '\n');
-        latest.commit();
+        point_to(dir, name, list.crc, d);
         //! [order]
     } catch (const error& e) {
         if (!building.empty()) remove_folder(d, building);
         throw error(join(e.what(), "; ", newest_whole(dir)));
     }
     // 6. Only now the ones before it; and those of later steps, whose future this run has left.
-    std::size_t kept = 0;
-    std::pair<std::uint64_t, std::uint64_t> mine, other;
-    step_of(name, mine);
-    for (const std::string& old : checkpoints_in(dir)) {
-        step_of(old, other);
-        if (other <= mine && kept++ < keep) continue;
-        const std::string folder = dir + '/' + old, gone = folder + ".tmp";
-        must(d.rename(folder.c_str(), gone.c_str()) == 0 && remove_folder(d, gone), folder,
-             "is an older one and cannot be removed");
-    }
+    remove_others(dir, name, keep, d);
     return dir + '/' + name;
+}
+
+/// What a crash after the newest checkpoint got its name left undone: the pointer to it, and those
+/// before it. A run that resumes at its end saves no more, so nobody else would do it. Writes
+/// nothing where nothing is missing.
+inline void finish_checkpoint(const std::string& dir, const checkpoint& newest,
+                              std::size_t keep = 2, const disk& d = real_disk) {
+    const std::string name = newest.folder.substr(newest.folder.find_last_of('/') + 1);
+    if (read_pointer(dir) != pointer_text(name, newest.list.crc))
+        point_to(dir, name, newest.list.crc, d);
+    remove_others(dir, name, keep, d);
 }
 
 } // namespace mpt

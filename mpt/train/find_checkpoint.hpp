@@ -103,21 +103,33 @@ inline std::string newest_whole(const std::string& dir) {
     return "no checkpoint in " + dir + " is whole";
 }
 
-/// Throws unless `latest`, where there is one, names a checkpoint that is there and unchanged.
-inline void check_latest(const std::string& dir) {
+/// What `latest` holds where it names a checkpoint.
+inline std::string pointer_text(const std::string& name, std::uint32_t crc) {
+    return name + ' ' + hex8(crc) + '\n';
+}
+/// What it holds, 200 bytes at most; nothing where there is none.
+inline std::string read_pointer(const std::string& dir) {
     std::error_code none;
-    if (!std::filesystem::exists(dir + "/latest", none)) return; // a crash came before the first
+    if (!std::filesystem::exists(dir + "/latest", none)) return {};
     const input_file file("checkpoint", dir + "/latest");
     std::string text(std::size_t(std::min<std::uint64_t>(file.size(), 200)), '\0');
     file.read(0, std::as_writable_bytes(std::span(text)));
+    return text;
+}
+
+/// Throws unless `latest`, where there is one, names a checkpoint that is there and unchanged.
+inline void check_latest(const std::string& dir) {
+    std::error_code none;
+    const std::string path = dir + "/latest", text = read_pointer(dir);
+    if (!std::filesystem::exists(path, none)) return; // a crash came before the first
     const std::string name = text.substr(0, text.find(' '));
     const std::vector<std::string> there = checkpoints_in(dir);
-    check(std::find(there.begin(), there.end(), name) != there.end(), file.name(), ": names ",
-          json::quote(name),
+    check(std::find(there.begin(), there.end(), name) != there.end(), "checkpoint ", path,
+          ": names ", json::quote(name),
           ", which is not in this folder; it was removed, or a byte was changed");
-    const std::string want = name + ' ' + hex8(read_manifest(dir + '/' + name).crc) + '\n';
-    check(text == want && file.size() == want.size(), file.name(), ": holds ", json::quote(text),
-          ", wanted ", json::quote(want), "; a byte was changed, or ", name, " was exchanged");
+    const std::string want = pointer_text(name, read_manifest(dir + '/' + name).crc);
+    check(text == want, "checkpoint ", path, ": holds ", json::quote(text), ", wanted ",
+          json::quote(want), "; a byte was changed, or ", name, " was exchanged");
 }
 
 /// The newest checkpoint in `dir`. What a crash left unfinished is passed over: it never had its

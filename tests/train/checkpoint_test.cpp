@@ -282,6 +282,27 @@ TEST_CASE("what is damaged is named, with found and expected, and the newest tha
 }
 
 // Any byte of any file, changed to any other value.
+TEST_CASE("a crash after the newest one's name: the pointer and the older ones are put in order") {
+    two("half");
+    const std::string pointer = contents("half/latest");
+    const checkpoint older = open_checkpoint("half/step-00000010");
+    put("half/latest", "step-00000010 " + hex8(older.list.crc) + "\n");
+    fs::copy("half/step-00000010", "half/step-00000003");
+    const checkpoint newest = newest_checkpoint("half");
+    CHECK(newest.folder == "half/step-00000020");
+    CHECK(contents("half/latest") != pointer); // reading alone changes nothing
+    finish_checkpoint("half", newest);
+    CHECK(contents("half/latest") == pointer);
+    CHECK(checkpoints_in("half") ==
+          std::vector<std::string>{"step-00000020", "step-00000010"});
+    fs::remove("half/latest"); // a crash during the very first save
+    finish_checkpoint("half", newest);
+    CHECK(contents("half/latest") == pointer);
+    const auto written = fs::last_write_time("half/latest");
+    finish_checkpoint("half", newest); // nothing is missing: nothing is written
+    CHECK(fs::last_write_time("half/latest") == written);
+}
+
 TEST_CASE("flipped bytes: every one is detected") {
     two("flip");
     std::vector<std::string> files{"flip/latest"};

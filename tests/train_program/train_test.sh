@@ -226,6 +226,16 @@ resume)
     tiny --precision fp16 --dropout 0.1 --save-every 4 --out straight >out.txt 2>err.txt || fail "$(cat err.txt)"
     same_run middle straight
     [ "$(ls middle/checkpoints | wc -l)" = 3 ] || fail "wanted two checkpoints and latest: $(ls middle/checkpoints)"; ok
+    # a crash between the last checkpoint's name and the pointer to it: nothing is left to train, yet all gets in order
+    cp -R straight crashed; older=$(ls crashed/checkpoints | grep step | head -n 1)
+    cp crashed/checkpoints/latest pointer
+    crc=$(tail -n 1 "crashed/checkpoints/$older/manifest.json" | cut -d'"' -f4)
+    echo "$older $crc" >crashed/checkpoints/latest
+    cp -R "crashed/checkpoints/$older" crashed/checkpoints/step-00000001
+    "$train" --resume --out crashed --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+    same pointer crashed/checkpoints/latest
+    [ "$(ls crashed/checkpoints | wc -l)" = 3 ] || fail "wanted two checkpoints and latest: $(ls crashed/checkpoints)"; ok
+    same_run crashed straight
     ;;
 activations)
     # Activation checkpointing changes no bit, may be changed on resume, and stays within its formula.
