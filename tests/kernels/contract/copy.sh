@@ -47,6 +47,13 @@ if [ "$header" = --sabotage ]; then
 fi
 fetch "$header"
 build || { cat "$work/log"; echo "$header does not compile alone in a project with nvcc"; exit 1; }
-[ -e "$here/use/${header%.cuh}.cu" ] || { echo "$header compiles alone; it launches nothing by itself"; exit; }
+if [ ! -e "$here/use/${header%.cuh}.cu" ]; then
+    if grep -q 'cudaStream_t [a-z]*)' "$root/mpt/kernels/$header"; then
+        echo "$header has a launcher that nobody tries: write tests/kernels/contract/use/${header%.cuh}.cu"
+        exit 1
+    fi
+    echo "$header compiles alone; it has no launcher"
+    exit
+fi
 "$@" "$work/use" || { status=$?; [ "$status" = 77 ] || echo "the use of $header failed"; exit "$status"; }
 echo "$header: $(grep -c . "$work/use.cu") lines use it, with $(find "$work/theirs" -name '*.cuh' | wc -l) files"
