@@ -12,7 +12,7 @@
 /// Costs    3.5 times forward's operations (2.5 without making the scores twice);
 ///          4 bytes of scratch a query and head; 34 to 69 KB of shared memory a block
 /// Source   Dao 2023, FlashAttention-2, arXiv:2307.08691, algorithm 2
-/// See      nn/attention.hpp (the loop), attention_fma.cuh (forward),
+/// See      nn/attention.hpp (the loop), attention_wmma_backward.cuh (its next step),
 ///          tests/kernels/attention_test.cpp
 #pragma once
 #include "mpt/kernels/attention_tiles.cuh" // attention_args, dot_products, add_weighted

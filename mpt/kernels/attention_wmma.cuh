@@ -53,22 +53,26 @@ __device__ void fetch_rows(T* tile, const T* from, size_t stride, int exist, int
     }
 }
 
-// scores (16,64) = rows (16,C) times columns (64,C) transposed; of C, D are not zero.
+// scores (16,64) = rows (16,C) times columns (64,C) transposed; of C, D are not zero. As many
+// fragments at a time as leave registers for backward's 16 others.
 template <int C, class T>
 __device__ void warp_scores(float* scores, const T* rows, const T* columns, int D) {
-    c_fragment<T> s[4];                                // (16,64)
-    for (auto& f : s) wmma::fill_fragment(f, 0.0f);
-    for (int p = 0; p < D; p += 16) {
-        a_fragment<T, false> u;                        // (16,16) of rows
-        load_operand(u, rows + p, wmma_pitch<C>);
-        for (int f = 0; f < 4; ++f) {
-            b_fragment<T, true> v;                     // (16,16) of columns, transposed
-            load_operand(v, columns + 16 * f * wmma_pitch<C> + p, wmma_pitch<C>);
-            wmma::mma_sync(s[f], u, v, s[f]);
+    constexpr int F = C > 64 ? 2 : 4;
+    for (int j = 0; j < wmma_rows; j += 16 * F) {
+        c_fragment<T> s[F];                            // (16, 16 F)
+        for (auto& f : s) wmma::fill_fragment(f, 0.0f);
+        for (int p = 0; p < D; p += 16) {
+            a_fragment<T, false> u;                    // (16,16) of rows
+            load_operand(u, rows + p, wmma_pitch<C>);
+            for (int f = 0; f < F; ++f) {
+                b_fragment<T, true> v;                 // (16,16) of columns, transposed
+                load_operand(v, columns + (j + 16 * f) * wmma_pitch<C> + p, wmma_pitch<C>);
+                wmma::mma_sync(s[f], u, v, s[f]);
+            }
         }
+        for (int f = 0; f < F; ++f)
+            wmma::store_matrix_sync(scores + j + 16 * f, s[f], scores_pitch, wmma::mem_row_major);
     }
-    for (int f = 0; f < 4; ++f)
-        wmma::store_matrix_sync(scores + 16 * f, s[f], scores_pitch, wmma::mem_row_major);
     __syncwarp();
 }
 
