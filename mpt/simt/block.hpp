@@ -71,6 +71,7 @@ public:
         arrived_ = exited_ = 0;
         failed_ = nullptr;
         stop_ = false;
+        outside_ = std::uncaught_exceptions();
         watch_.late.store(false, std::memory_order_relaxed);
         watch_.turns.fetch_add(1, std::memory_order_release);
         if (shared_.size() < info.shared_bytes + 127) shared_.resize(info.shared_bytes + 127);
@@ -188,7 +189,7 @@ private:
         me.word = word;
         me.at = at;
         if (watch_.late.load(std::memory_order_relaxed) && !failed_) throw error(late());
-        if (stop_ && !std::uncaught_exceptions()) throw unwinding();
+        if (stop_ && std::uncaught_exceptions() == outside_) throw unwinding();
         return me;
     }
 
@@ -201,7 +202,7 @@ private:
             go(me.on->self, *t);
         current_ = &me;
         threadIdx = me.index;
-        if (stop_ && !std::uncaught_exceptions()) throw unwinding();
+        if (stop_ && std::uncaught_exceptions() == outside_) throw unwinding();
         watch::thread_runs(me.linear);
         in_kernel = true;
     }
@@ -355,6 +356,7 @@ private:
     unsigned sum_ = 0, result_ = 0;
     unsigned active_[32] = {};
     bool busy_ = false, stop_ = false;
+    int outside_ = 0; // exceptions in flight around the launch
     fiber* abandoned_ = nullptr; // in a loop that never ended, or where a check ended it
     watched watch_;
     std::exception_ptr failed_, gave_up_;

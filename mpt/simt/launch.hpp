@@ -62,9 +62,9 @@ void check_argument(const T& argument, int number, std::string_view kernel) {
         const auto* p = reinterpret_cast<const volatile void*>(argument);
         if (!p) return;
         const allocation* a = device_memory::here().find(p);
-        check(a != nullptr, "launch of ", kernel, ": argument ", number, " of kernel ", kernel,
+        check(a != nullptr, "launch: argument ", number, " of kernel ", kernel,
               " is host memory; copy it to memory of cudaMalloc");
-        check(!a->freed, "launch of ", kernel, ": argument ", number, " of kernel ", kernel,
+        check(!a->freed, "launch: argument ", number, " of kernel ", kernel,
               " points into memory that was freed");
     }
 }

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <thread>
@@ -26,6 +27,9 @@ __global__ void sized_kernel(T* y) {
     y[threadIdx.x] = T(N);
 }
 __global__ void nothing_kernel() {}
+__global__ void leaves_kernel() {
+    for (int i = 0; threadIdx.x < 32 && i < 3; ++i) __syncthreads();
+}
 __global__ void nested_kernel() { mpt::launch<nothing_kernel>({1, 1}); }
 __global__ void shared_kernel(unsigned char* to, int n) {
     auto* s = mpt::dynamic_shared<unsigned char>();
@@ -112,6 +116,37 @@ TEST_CASE("arguments are converted to what the kernel takes, and the kernel is k
     CHECK(name.find("sized_kernel") != name.npos);
     CHECK(name.find("Kernel") == name.npos);
     CHECK(std::string(kernel_name<nothing_kernel>()).find("nothing_kernel") != std::string::npos);
+}
+
+TEST_CASE("numbers from the environment") {
+    const auto with = [](const char* text) {
+        setenv("MPT_SIMT_TEST", text, 1);
+        return setting_from_environment("MPT_SIMT_TEST", 5, 1, 100);
+    };
+    unsetenv("MPT_SIMT_TEST");
+    CHECK(setting_from_environment("MPT_SIMT_TEST", 5, 1, 100) == 5);
+    CHECK(with("1") == 1);
+    CHECK(with("100") == 100);
+    for (const char* wrong : {"", "0", "101", "-1", "7x", " 7", "many", "99999999999"})
+        CHECK(lacks(refusal::of([&] { with(wrong); }), "MPT_SIMT_TEST='", wrong,
+                    "': wanted is a number from 1 to 100") == "");
+}
+
+TEST_CASE("a launch in the course of another error, which fails") {
+    struct launches { // in its destructor
+        std::string& text;
+        ~launches() {
+            text = refusal::of([] { mpt::launch<leaves_kernel>({1, 64}); });
+        }
+    };
+    std::string text;
+    try {
+        const launches l{text};
+        throw 1;
+    } catch (int) {
+    }
+    CHECK(lacks(text, "leaves_kernel: Barrier error detected", "32 exited threads") == "");
+    mpt::launch<leaves_kernel>({1, 32});
 }
 
 TEST_CASE("a launch inside of a kernel, and several host threads that launch") {
