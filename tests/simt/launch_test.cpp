@@ -146,7 +146,9 @@ TEST_CASE("a launch in the course of another error, which fails") {
     } catch (int) {
     }
     CHECK(lacks(text, "leaves_kernel: Barrier error detected", "32 exited threads") == "");
-    mpt::launch<leaves_kernel>({1, 32});
+    device_buffer<float> y(std::vector<float>(64, 1.0f)); // no thread is still in the other kernel
+    mpt::launch<add_kernel>({1, 64}, y.data(), nullptr, 64, 2);
+    CHECK(y.read() == std::vector<float>(64, 3.0f));
 }
 
 TEST_CASE("a launch inside of a kernel, and several host threads that launch") {
