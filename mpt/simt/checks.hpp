@@ -152,7 +152,6 @@ public:
         if (kind == access_kind::atomic) history_.order.atomic(thread_, at);
     }
     void piece(std::uintptr_t pc) {
-        if (!counter) return;
         const unsigned s = site_of(pc, access_kind::branch);
         if (!sites_data_[s].emulator) counter->piece(thread_, s);
     }
@@ -186,20 +185,26 @@ private:
 
     MPT_SIMT_QUIET void look(std::uintptr_t at, std::uint32_t bytes, access_kind kind,
                              std::uint32_t align, unsigned s, bool inside) {
-        bool shared = false;
+        shadow* m = nullptr;
         std::uintptr_t end = 0;
-        shadow* m = globals_.at(at);
-        if (m) {
+        bool shared = true;
+        const int array = statics_->at(at);
+        if (array >= 0) {
+            m = &statics_->memory();
+            end = statics_->end_of(array);
+        } else if (at >= dynamic_->begin() && at < dynamic_->end()) {
+            m = dynamic_;
             end = m->end();
-        } else {
-            m = shared_at(at, end);
-            shared = m != nullptr;
-            if (!m) {
-                if (stack_.holds(at) || inside) return;
-                if (kind == access_kind::load && readable(at)) return;
-                if (statics_->guard(at)) return;
-                return refuse(at, bytes, kind, s, nullptr);
-            }
+        } else if (array == static_shared_memory::nothing) {
+            shared = false;
+            m = globals_.at(at);
+            if (m) end = m->end();
+        }
+        if (!m) {
+            if (stack_.holds(at) || inside || array == static_shared_memory::guard) return;
+            if (kind == access_kind::load && (array == static_shared_memory::index || readable(at)))
+                return;
+            return refuse(at, bytes, kind, s, nullptr);
         }
         if (bytes > end - at) return refuse(at, bytes, kind, s, nullptr);
         if (at & (align - 1)) return refuse(at, bytes, kind, s, "is misaligned");
@@ -215,35 +220,31 @@ private:
         if (which.races) {
             last_access& last = last_[std::size_t(thread_) * site_room_ + s];
             if (last.step != history_.order.step(thread_)) remember(last, s);
-            shadow_cell* c = m->cells(at);
-            for (std::uint32_t i = 0; i < bytes; ++i) {
-                const std::uint32_t id = history_.touch(c[i], last.id, shared);
-                if (id) {
-                    race(at + i, bytes, shared, s, last.id, id);
-                    break;
-                }
-            }
+            const std::uint32_t id = touch(m->cells(at), bytes, last.id, shared);
+            if (id) race(at, bytes, shared, s, id);
         }
         if (counter) counter->access(thread_, s, kind, shared, at, bytes);
     }
 
-    MPT_SIMT_QUIET shadow* shared_at(std::uintptr_t at, std::uintptr_t& end) {
-        if (at >= dynamic_->begin() && at < dynamic_->end()) {
-            end = dynamic_->end();
-            return dynamic_;
+    // Most often all bytes of an access remember the same: then what becomes of one becomes of all.
+    MPT_SIMT_QUIET std::uint32_t touch(shadow_cell* c, std::uint32_t bytes, std::uint32_t id,
+                                       bool shared) {
+        const shadow_cell before = c[0];
+        std::uint32_t found = history_.touch(c[0], id, shared);
+        for (std::uint32_t i = 1; i < bytes; ++i) {
+            if (c[i].writer == before.writer && c[i].first == before.first &&
+                c[i].second == before.second && c[i].far == before.far) {
+                c[i].writer = c[0].writer, c[i].first = c[0].first;
+                c[i].second = c[0].second, c[i].far = c[0].far;
+            } else if (const std::uint32_t other = history_.touch(c[i], id, shared)) {
+                found = other;
+            }
         }
-        if (!statics_->holds(at)) return nullptr;
-        const int array = statics_->array_at(at);
-        if (array < 0) return nullptr;
-        end = statics_->array(array).end;
-        return &statics_->memory();
+        return found;
     }
-    // Arguments, threadIdx and the like, constants.
+    // Arguments and constants.
     bool readable(std::uintptr_t at) const {
-        if (parameters_.holds(at) || program::self().constant(at)) return true;
-        for (const address_range& r : indices_)
-            if (r.holds(at)) return true;
-        return false;
+        return parameters_.holds(at) || program::self().constant(at);
     }
     void use_statics(const launch_info& l) {
         if (statics_) return; // all blocks of a launch run on one system thread
@@ -259,13 +260,13 @@ private:
             names_.clear();
             for (const void* k : kernels_) names_.push_back(name(k));
         }
-        statics_->allow(name(l.function), names_);
-        indices_.clear();
+        std::vector<address_range> indices;
         const auto add = [&](const auto& v) {
             const auto at = reinterpret_cast<std::uintptr_t>(&v);
-            indices_.push_back({at, at + sizeof v});
+            indices.push_back({at, at + sizeof v});
         };
         add(threadIdx), add(blockIdx), add(blockDim), add(gridDim);
+        statics_->allow(name(l.function), names_, indices);
     }
 
     // ---- sites ----
@@ -339,7 +340,7 @@ private:
         if (which.uninitialized) report_.add(observe(fault::uninitialized, at, bytes, shared, s));
         if (sites_[s].kind == access_kind::atomic) std::memset(written, 1, bytes);
     }
-    void race(std::uintptr_t at, std::uint32_t bytes, bool shared, unsigned s, std::uint32_t,
+    void race(std::uintptr_t at, std::uint32_t bytes, bool shared, unsigned s,
               std::uint32_t before) {
         observation o = observe(fault::race, at, bytes, shared, s);
         o.before = history_.at(before);
@@ -384,7 +385,6 @@ private:
     std::unique_ptr<shadow> dynamic_room_;
     shadow* dynamic_ = nullptr;
     address_range parameters_, stack_;
-    std::vector<address_range> indices_;
     std::vector<const void*> kernels_; // all that the program can launch
     std::vector<std::string> names_;   // theirs
     std::uint32_t block_number_ = 0, thread_ = 0;

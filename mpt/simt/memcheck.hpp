@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -51,12 +52,13 @@ class global_shadows {
 public:
     /// Of the allocation whose pages hold this byte; nullptr: there is none, or it was freed.
     MPT_SIMT_QUIET shadow* at(std::uintptr_t address) {
-        if (last_ && address >= last_->begin() && address < last_->end()) return last_;
+        shadow* const s = recent_[address / device_memory::page % 64];
+        if (s && address >= s->begin() && address < s->end()) return s;
         return search(address);
     }
     void freed(std::uintptr_t at) {
         shadows_.erase(at);
-        last_ = nullptr;
+        std::fill(std::begin(recent_), std::end(recent_), nullptr);
     }
     /// "is out of bounds and is 5 bytes after the nearest allocation at 0x... of size 128 bytes".
     static std::string trouble(std::uintptr_t at) {
@@ -87,80 +89,75 @@ private:
             // nobody tells when the host writes to its own memory
             if (a->kind == memory_kind::pinned) s->set_written(a->begin, a->bytes, true);
         }
-        return last_ = s.get();
+        return recent_[address / device_memory::page % 64] = s.get();
     }
 
     std::unordered_map<std::uintptr_t, std::unique_ptr<shadow>> shadows_; // by first address
-    shadow* last_ = nullptr; // most likely to be asked for again
+    shadow* recent_[64] = {}; // by the page that was asked for
 };
 
 /// The static shared arrays of one system thread.
 class static_shared_memory {
 public:
+    static constexpr int nothing = -1, index = -2, guard = -3; // else the number of an array
+
     explicit static_shared_memory(std::uintptr_t block)
         : shadow_(block, program::self().thread_block_bytes()) {
         for (const symbol& s : program::self().shared_arrays())
             arrays_.push_back({block + s.at, block + s.at + s.size});
-        for (const symbol& s : program::self().thread_locals())
+    }
+    /// Arrays of `function` and of functions that are no kernels may be touched now; `indices` are
+    /// threadIdx and the like, which a kernel reads.
+    void allow(const std::string& function, const std::vector<std::string>& kernels,
+               const std::vector<address_range>& indices) {
+        what_.assign(shadow_.bytes() + 1, nothing);
+        const auto fill = [&](const address_range& r, int what) {
+            std::fill(what_.begin() + std::ptrdiff_t(r.begin - shadow_.begin()),
+                      what_.begin() + std::ptrdiff_t(r.end - shadow_.begin()), short(what));
+        };
+        for (const symbol& s : program::self().thread_locals()) // an array was constructed
             if (s.name.rfind("_ZGVZ", 0) == 0)
-                guards_.push_back({block + s.at, block + s.at + s.size});
-        all_ = arrays_.data();
-    }
-    MPT_SIMT_QUIET bool holds(std::uintptr_t at) const {
-        return at >= shadow_.begin() && at < shadow_.end();
-    }
-    /// Arrays of `function` and of functions that are no kernels may be touched now.
-    void allow(const std::string& function, const std::vector<std::string>& kernels) {
-        last_ = -1;
-        allowed_.assign(arrays_.size(), 1);
-        for (std::size_t i = 0; i < arrays_.size(); ++i)
+                fill({shadow_.begin() + s.at, shadow_.begin() + s.at + s.size}, guard);
+        for (const address_range& r : indices) fill(r, index);
+        for (std::size_t i = 0; i < arrays_.size(); ++i) {
+            bool others = false;
             for (const std::string& k : kernels)
-                if (k != function && program::belongs(name(int(i)), k)) allowed_[i] = 0;
+                others = others || (k != function && program::belongs(name(i), k));
+            if (!others) fill(arrays_[i], int(i));
+        }
+        table_ = what_.data();
+        ends_ = arrays_.data();
     }
-    bool allowed(int i) const { return allowed_[std::size_t(i)] != 0; }
-    /// The number of the array that holds this byte; -1 where none does.
-    MPT_SIMT_QUIET int array_at(std::uintptr_t at) {
-        if (last_ >= 0 && all_[last_].holds(at)) return last_;
-        return search(at);
+    /// What this byte is; `nothing` outside, too.
+    MPT_SIMT_QUIET int at(std::uintptr_t address) const {
+        const std::uintptr_t offset = address - shadow_.begin();
+        return offset < shadow_.bytes() ? table_[offset] : nothing;
     }
-    /// Is it the compiler's own note that an array was constructed?
-    bool guard(std::uintptr_t at) const {
-        return std::any_of(guards_.begin(), guards_.end(),
-                           [&](const address_range& g) { return g.holds(at); });
-    }
-    MPT_SIMT_QUIET const address_range& array(int i) const { return all_[i]; }
-    const symbol& name(int i) const { return program::self().shared_arrays()[std::size_t(i)]; }
+    MPT_SIMT_QUIET std::uintptr_t end_of(int array) const { return ends_[array].end; }
     MPT_SIMT_QUIET shadow& memory() { return shadow_; }
 
-    std::string trouble(std::uintptr_t at) const {
+    std::string trouble(std::uintptr_t address) const {
         std::string text = "is out of bounds";
         std::uintptr_t best = ~std::uintptr_t(0);
         for (std::size_t i = 0; i < arrays_.size(); ++i) {
-            if (!allowed_[i] || at < arrays_[i].end || at - arrays_[i].end >= best) continue;
-            best = at - arrays_[i].end;
+            const address_range& a = arrays_[i];
+            if (at(a.begin) != int(i) || address < a.end || address - a.end >= best) continue;
+            best = address - a.end;
             text = "is out of bounds and is " + std::to_string(best + 1) + " bytes after " +
-                   demangled(program::self().shared_arrays()[i].name) + " of size " +
-                   std::to_string(arrays_[i].end - arrays_[i].begin) + " bytes";
+                   demangled(name(i).name) + " of size " + std::to_string(a.end - a.begin) +
+                   " bytes";
         }
         return text;
     }
 
 private:
-    int search(std::uintptr_t at) {
-        auto next =
-            std::upper_bound(arrays_.begin(), arrays_.end(), at,
-                             [](std::uintptr_t x, const address_range& a) { return x < a.begin; });
-        if (next == arrays_.begin() || !(--next)->holds(at)) return -1;
-        if (!allowed(int(next - arrays_.begin()))) return -1;
-        return last_ = int(next - arrays_.begin());
-    }
+    static const symbol& name(std::size_t i) { return program::self().shared_arrays()[i]; }
 
     shadow shadow_;
     std::vector<address_range> arrays_; // ascending
-    std::vector<address_range> guards_;
-    const address_range* all_ = nullptr;
-    std::vector<char> allowed_;
-    int last_ = -1;
+    std::vector<short> what_;           // of each byte
+    const short* table_ = nullptr;      // the same two, for where every nanosecond counts
+    const address_range* ends_ = nullptr;
 };
 
 } // namespace mpt::simt

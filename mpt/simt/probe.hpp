@@ -148,7 +148,7 @@ MPT_PROBE void __tsan_func_exit() {
     if (mpt::simt::in_kernel) mpt::simt::checks().call_ends();
 }
 MPT_PROBE void __sanitizer_cov_trace_pc() {
-    if (!mpt::simt::in_kernel) return;
+    if (!mpt::simt::in_kernel || !mpt::simt::checks().counter) return;
     mpt::simt::in_kernel = false;
     mpt::simt::checks().piece(reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)));
     mpt::simt::in_kernel = true;

@@ -20,7 +20,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -134,7 +133,10 @@ private:
             },
             this);
         std::ifstream file("/proc/self/exe", std::ios::binary);
-        const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+        std::string bytes;
+        std::vector<char> piece(1 << 20);
+        while (file.read(piece.data(), std::streamsize(piece.size())) || file.gcount() > 0)
+            bytes.append(piece.data(), std::size_t(file.gcount()));
         check(bytes.size() > sizeof(Elf64_Ehdr) && bytes.compare(0, 4, ELFMAG) == 0 &&
                   bytes[EI_CLASS] == ELFCLASS64,
               "simt: the checks read the program's symbols, and this is no 64-bit ELF file; build ",
