@@ -10,7 +10,7 @@ cases='help unknown-command no-command launcher launcher-off slurm-alone built-p
  second-start build-fails compile-fails no-compiler no-sudo apt apt-fails moved-folder stdout chapter-list chapter-names
  chapter-unknown sample doctor doctor-bare copy-where copy-what copy-unknown copy-option copy-value
  copy-namespace copy-clash copy-again copy-nowhere copy-anywhere copy-short copy-closure copy-licence
- copy-macros gpu gpu-refused gpu-asked gpu-later gpu-old-nvcc gpu-doctor'
+ copy-macros gpu gpu-refused gpu-asked gpu-later gpu-old-nvcc gpu-doctor gpu-chapter'
 if [ "$1" = --list ]; then echo "$cases" | tr ' ' '\n' | grep .; exit; fi
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,6 +33,7 @@ program='mkdir -p "$MPT_BUILD/bin" && printf "#!/bin/sh\necho \"program: \$*\"\n
 tool cmake "echo \"cmake \$*\" >>'$work/called'
 case \$1 in
     -S) mkdir -p \"\$MPT_BUILD\"; echo 'CMAKE_HOME_DIRECTORY:INTERNAL=$work/tree' >\"\$MPT_BUILD/CMakeCache.txt\"
+        case \" \$* \" in *' -DMPT_CUDA=ON '*) echo MPT_CUDA:STRING=ON >>\"\$MPT_BUILD/CMakeCache.txt\" ;; esac
         : >\"\$MPT_BUILD/build.ninja\" ;;
     --build) while [ \"\$1\" != --target ]; do shift; done; shift
         $program; for t in \"\$@\"; do cp \"\$MPT_BUILD/bin/made\" \"\$MPT_BUILD/bin/\$t\"; done ;;
@@ -214,6 +215,21 @@ case $2 in
         tool nvidia-smi 'echo "NVIDIA-SMI has failed"; exit 9'
         try "$run" doctor; wants 0 'kernels run on the emulator'
         try "$run" train; called 'MPT_CUDA=ON' && fail 'CUDA without a GPU'; : ;;
+    gpu-chapter)
+        printf '// A chapter.\n#include "mpt/kernels/launch.cuh"\n' >"$work/tree/chapters/05_kernels.cpp"
+        try "$run" chapter kernels --device cuda; wants 3 'no GPU was found'; silent
+        tools_of_a_gpu; rm -rf "$work/build"
+        try "$run" chapter step --device cuda; wants 2 'chapter 01_step has no kernels'
+        try "$run" chapter 5 --rows 3 --device cuda 'a b'; wants 0; silent_but 'program: --rows 3 a b'
+        called 'target chapter_05_kernels_cuda$' || fail 'the target'
+        try "$run" chapter 5 --device=cuda; silent_but 'program: '
+        try "$run" chapter 5 --device; called 'target chapter_05_kernels$' || fail 'a flag of the chapter'
+        silent_but 'program: --device'
+        echo 'MPT_CUDA_RUNNER:STRING=env;WHERE=here' >>"$work/build/CMakeCache.txt"
+        printf '#!/bin/sh\necho "$WHERE"\n' >"$work/build/bin/made"; cp "$work/build/bin/made" "$work/build/bin/chapter_05_kernels_cuda"
+        try env PMI_RANK=0 "$run" chapter 5 --device cuda; wants 0; silent_but here
+        rm "$work/build/bin/chapter_05_kernels_cuda"
+        try env PMI_RANK=0 "$run" chapter 5 --device cuda; wants 3 "'./run build mpt_cuda' first" ;;
     *) echo "no case '$2'"; exit 2 ;;
 esac
 echo "ok: $2"
