@@ -227,7 +227,7 @@ resume)
     same_run middle straight
     [ "$(ls middle/checkpoints | wc -l)" = 3 ] || fail "wanted two checkpoints and latest: $(ls middle/checkpoints)"; ok
     # a crash between the last checkpoint's name and the pointer to it: nothing is left to train, yet all gets in order
-    cp -R straight crashed; older=$(ls crashed/checkpoints | grep step | head -n 1)
+    cp -R straight crashed; older=$(cd crashed/checkpoints && find . -name 'step-*' | sort | head -n 1 | sed 's|^..||')
     cp crashed/checkpoints/latest pointer
     crc=$(tail -n 1 "crashed/checkpoints/$older/manifest.json" | cut -d'"' -f4)
     echo "$older $crc" >crashed/checkpoints/latest
