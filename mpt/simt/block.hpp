@@ -98,7 +98,7 @@ public:
         if (arrived_ == 0) {
             first_ = &me;
             sum_ = 0;
-        } else if (me.at.line != first_->at.line || me.word != first_->word) {
+        } else if (!(me.at == first_->at) || me.word != first_->word) {
             me.in_barrier = true;
             refuse("Divergent thread(s) in block");
         }
@@ -219,7 +219,7 @@ private:
         const place at = team_.threads[warp * 32 + unsigned(__builtin_ctz(w.asking))].at;
         unsigned together = 0;
         for (unsigned lane = 0; lane < 32; ++lane)
-            if (w.asking >> lane & 1 && team_.threads[warp * 32 + lane].at.line == at.line)
+            if (w.asking >> lane & 1 && team_.threads[warp * 32 + lane].at == at)
                 together |= 1u << lane;
         for (unsigned lane = 0; lane < 32; ++lane)
             if (together >> lane & 1) active_[lane] = together;

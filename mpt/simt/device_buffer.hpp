@@ -11,7 +11,7 @@
 /// See      runtime.hpp, tests/simt/memory_test.cpp
 #pragma once
 #include "mpt/base/device_span.hpp" // device_span
-#include "mpt/base/error.hpp"       // check
+#include "mpt/base/error.hpp"       // check, error, join
 #if defined(MPT_SIMT)
 #include "mpt/simt/runtime.hpp" // cudaMalloc, cudaFree, cudaMemcpy, cudaMemset, cudaError_t
 #else
@@ -28,7 +28,9 @@ namespace mpt::simt {
 
 /// Throw what a word of the runtime says, unless all is well.
 inline void require_cuda(cudaError_t e, const char* what) {
-    check(e == cudaSuccess, what, ": ", cudaGetErrorString(e));
+    if (e == cudaSuccess) return;
+    cudaGetLastError(); // told here, so not to the next launch
+    throw error(join(what, ": ", cudaGetErrorString(e)));
 }
 
 /// `size` elements of T, not initialised (the emulator's are NaN, -1).

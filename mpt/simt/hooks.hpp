@@ -25,6 +25,9 @@ struct place {
     static constexpr place here(const char* f = __builtin_FILE(), unsigned l = __builtin_LINE()) {
         return {f, l};
     }
+    bool operator==(const place& other) const {
+        return line == other.line && (file == other.file || std::string_view(file) == other.file);
+    }
 };
 
 /// What all blocks of a launch have in common.

@@ -214,3 +214,20 @@ TEST_CASE("an exception in a thread ends the launch; stacks are unwound, all is 
         CHECK(found[std::size_t(i)] == (next % 3 == 0 ? next : -1));
     }
 }
+
+__global__ void two_files_kernel() { // the same line of two files
+    if (threadIdx.x % 64 < 32)
+#line 1000 "one.cuh"
+        __syncthreads();
+    else
+#line 1000 "other.cuh"
+        __syncthreads();
+}
+#line 1000 "sync_test.cpp"
+
+TEST_CASE("a barrier on the same line of two files") {
+    const std::string text = refusal::of([] { mpt::launch<two_files_kernel>({1, 64}); });
+    CHECK(lacks(text, "Divergent thread(s) in block", "at __syncthreads() one.cuh:1000",
+                "at __syncthreads() other.cuh:1000") == "");
+    mpt::launch<two_files_kernel>({1, 32});
+}
