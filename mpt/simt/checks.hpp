@@ -2,7 +2,7 @@
 /// @file checks.hpp
 /// Every access of a kernel, looked at.                                    tier 2, needs:
 /// simt/block.hpp simt/counts.hpp simt/hooks.hpp simt/memcheck.hpp simt/racecheck.hpp
-/// simt/report.hpp
+/// simt/report.hpp simt/settings.hpp
 ///
 /// Idea     The compiler calls us before each load and store (probe.hpp), the emulator when threads
 ///          meet (hooks.hpp). An access is placed (memcheck), must have been written before
@@ -19,6 +19,7 @@
 #include "mpt/simt/memcheck.hpp"  // global_shadows, static_shared_memory, address_range
 #include "mpt/simt/racecheck.hpp" // access_history
 #include "mpt/simt/report.hpp"    // report, observation, collecting
+#include "mpt/simt/settings.hpp"  // settings
 
 #include <algorithm>
 #include <cstddef>
@@ -47,6 +48,7 @@ public:
 
     check_settings which;
     request_counter* counter = nullptr; // counting.hpp
+    bool active = true;                 // settings().checks of the launch
 
     /// An instruction that was seen: what it is, and where.
     struct site {
@@ -62,6 +64,7 @@ public:
     void launch_begin(const launch_info& l) {
         turn_.lock();
         launch_ = &l;
+        active = settings().checks;
         report_.begin();
         history_.begin_launch();
         block_number_ = 0;
@@ -146,6 +149,7 @@ public:
         look(at, bytes, kind, align, inside ? caller(kind, s) : s, inside);
     }
     void access(std::uintptr_t at, std::uint32_t bytes, access_kind kind, place where) {
+        if (!active) return;
         const auto found = told_.try_emplace({where.file, where.line, int(kind)}, 0);
         if (found.second) found.first->second = new_site({{0, where}, kind, false});
         look(at, bytes, kind, bytes, found.first->second, false);

@@ -77,6 +77,7 @@ inline void host_wrote(const void* to, const void* from, std::size_t bytes) {
 // `align` 1: the compiler takes any address.
 MPT_SIMT_QUIET inline void access_seen(const volatile void* p, std::size_t bytes, access_kind kind,
                                        std::uint32_t align, void* from) {
+    if (!checks().active) return;
     in_kernel = false;
     checks().access(reinterpret_cast<std::uintptr_t>(p), std::uint32_t(bytes), kind, align,
                     reinterpret_cast<std::uintptr_t>(from));
@@ -148,7 +149,8 @@ MPT_PROBE void __tsan_func_exit() {
     if (mpt::simt::in_kernel) mpt::simt::checks().call_ends();
 }
 MPT_PROBE void __sanitizer_cov_trace_pc() {
-    if (!mpt::simt::in_kernel || !mpt::simt::checks().counter) return;
+    if (!mpt::simt::in_kernel || !mpt::simt::checks().counter || !mpt::simt::checks().active)
+        return;
     mpt::simt::in_kernel = false;
     mpt::simt::checks().piece(reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)));
     mpt::simt::in_kernel = true;
