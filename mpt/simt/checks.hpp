@@ -55,6 +55,7 @@ public:
         code_place at;
         access_kind kind = access_kind::load;
         bool emulator = false; // in a function of the emulator or of fp16 and bf16
+        bool by_warp = false;  // by all lanes of a warp in one word: a matrix of nvcuda::wmma
     };
     const std::vector<site>& sites() const { return sites_; }
     void kernel_exists(const void* function) { kernels_.push_back(function); }
@@ -146,12 +147,17 @@ public:
                                std::uint32_t align, std::uintptr_t pc) {
         unsigned s = site_of(pc, kind);
         const bool inside = sites_data_[s].emulator;
-        look(at, bytes, kind, align, inside ? caller(kind, s) : s, inside);
+        if (inside) {
+            const bool by_warp = sites_data_[s].by_warp;
+            s = caller(kind, s);
+            if (by_warp) sites_data_[s].by_warp = true;
+        }
+        look(at, bytes, kind, align, s, inside);
     }
     void access(std::uintptr_t at, std::uint32_t bytes, access_kind kind, place where) {
         if (!active) return;
         const auto found = told_.try_emplace({where.file, where.line, int(kind)}, 0);
-        if (found.second) found.first->second = new_site({{0, where}, kind, false});
+        if (found.second) found.first->second = new_site({{0, where}, kind, false, false});
         look(at, bytes, kind, bytes, found.first->second, false);
         if (kind == access_kind::atomic) history_.order.atomic(thread_, at);
     }
@@ -289,7 +295,8 @@ private:
                 new_site({{pc, {}},
                           kind,
                           is("_ZN3mpt4simt") || is("_ZNK3mpt4simt") || is("_ZN3mpt4fp16") ||
-                              is("_ZNK3mpt4fp16") || is("_ZN3mpt4bf16") || is("_ZNK3mpt4bf16")});
+                              is("_ZNK3mpt4fp16") || is("_ZN3mpt4bf16") || is("_ZNK3mpt4bf16"),
+                          is("_ZN3mpt4simt6nvcuda")});
         }
         slots_[key * 0x9E3779B97F4A7C15u >> 52] = {key, found->second};
         return found->second;
@@ -326,7 +333,7 @@ private:
         const site& at = sites_[s];
         last.step = history_.order.step(thread_);
         last.id = history_.add(history_.order.record(s, thread_, at.kind != access_kind::load,
-                                                     at.kind == access_kind::atomic));
+                                                     at.kind == access_kind::atomic, at.by_warp));
     }
     observation observe(fault what, std::uintptr_t at, std::uint32_t bytes, bool shared,
                         unsigned s) const {
@@ -334,7 +341,7 @@ private:
         o.what = what;
         o.space = shared ? memory_space::shared : memory_space::global;
         o.at = sites_[s].at;
-        o.me = history_.order.record(s, thread_, sites_[s].kind != access_kind::load, false);
+        o.me = history_.order.record(s, thread_, sites_[s].kind != access_kind::load, false, false);
         o.bytes = bytes;
         o.address = at;
         return o;
@@ -395,7 +402,7 @@ private:
     bool stopped_ = false;
 
     std::vector<site> sites_;
-    const site* sites_data_ = nullptr;
+    site* sites_data_ = nullptr;
     std::unordered_map<std::uintptr_t, unsigned> by_key_;
     std::map<told_key, unsigned> told_;
     slot slots_[4096];

@@ -35,19 +35,14 @@
 #define __shared__ static thread_local
 #endif
 
-#if defined(__SANITIZE_THREAD__)
 #if !defined(MPT_SIMT_CHECK)
 #define MPT_SIMT_QUIET
+#define MPT_SIMT_APART
 #elif defined(__clang__)
-#define MPT_SIMT_QUIET __attribute__((no_sanitize("thread", "coverage")))
+#define MPT_SIMT_QUIET                                                                             \
+    __attribute__((no_sanitize("thread", "coverage"), disable_sanitizer_instrumentation))
+#define MPT_SIMT_APART __attribute__((noinline))
 #else
 #define MPT_SIMT_QUIET __attribute__((no_sanitize("thread"), no_sanitize_coverage))
-#endif
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MPT_SIMT_QUIET __attribute__((no_sanitize("thread"), disable_sanitizer_instrumentation))
-#endif
-#endif
-#if !defined(MPT_SIMT_QUIET)
-#define MPT_SIMT_QUIET
+#define MPT_SIMT_APART __attribute__((noinline)) // a word whose loads and stores are the kernel's
 #endif

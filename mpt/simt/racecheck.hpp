@@ -34,6 +34,7 @@ struct access_record {
     std::uint32_t clock = 0;             // the thread's own count of __syncwarp
     std::uint32_t epoch = 0;             // barriers that the block had passed
     bool write = false, atomic = false;
+    bool by_warp = false; // all lanes of the warp together
 };
 
 /// What comes before what, in one launch whose blocks run one after another.
@@ -117,9 +118,10 @@ public:
     }
 
     MPT_SIMT_QUIET std::uint32_t step(std::uint32_t thread) const { return states_[thread].step; }
-    access_record record(std::uint32_t site, std::uint32_t thread, bool write, bool atomic) const {
+    access_record record(std::uint32_t site, std::uint32_t thread, bool write, bool atomic,
+                         bool by_warp) const {
         const thread_state& t = threads_[thread];
-        return {site, block_, thread, t.step, t.clock, epoch_, write, atomic};
+        return {site, block_, thread, t.step, t.clock, epoch_, write, atomic, by_warp};
     }
     void begin_launch() { chains_.clear(), any_fence_ = false; }
 
@@ -245,6 +247,8 @@ private:
         if (before < oldest || before == id) return false;
         const access_record& b = at(before);
         if (!(b.write || me.write) || (b.atomic && me.atomic)) return false;
+        if (b.by_warp && me.by_warp && b.block == me.block && b.thread / 32 == me.thread / 32)
+            return false; // one word after the other, and in each the lanes wait
         return !order.ordered(b, me.thread);
     }
     // May a later access race with this one, though not with `me`?

@@ -102,9 +102,10 @@ std::size_t element_at(int i, unsigned pitch, bool by_columns) {
 
 /// The matrix at `p`, whose rows (columns, of a col_major one) are `pitch` elements apart.
 template <class Use, int M, int N, int K, class T, class Layout>
-void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& f,
-                      const typename fragment<Use, M, N, K, T, Layout>::storage_element_type* p,
-                      unsigned pitch, place at = place::here()) {
+MPT_SIMT_APART void
+load_matrix_sync(fragment<Use, M, N, K, T, Layout>& f,
+                 const typename fragment<Use, M, N, K, T, Layout>::storage_element_type* p,
+                 unsigned pitch, place at = place::here()) {
     static_assert(!std::is_void_v<Layout>, "wmma: sums are loaded with a layout");
     meet_at(p, pitch, "load_matrix_sync", at);
     using F = fragment<Use, M, N, K, T, Layout>;
@@ -112,16 +113,16 @@ void load_matrix_sync(fragment<Use, M, N, K, T, Layout>& f,
         f.x[i] = p[element_at<F>(i, pitch, std::is_same_v<Layout, col_major>)];
 }
 template <int M, int N, int K>
-void load_matrix_sync(fragment<accumulator, M, N, K, float>& f, const float* p, unsigned pitch,
-                      layout_t layout, place at = place::here()) {
+MPT_SIMT_APART void load_matrix_sync(fragment<accumulator, M, N, K, float>& f, const float* p,
+                                     unsigned pitch, layout_t layout, place at = place::here()) {
     meet_at(p, pitch, "load_matrix_sync", at);
     using F = fragment<accumulator, M, N, K, float>;
     for (int i = 0; i < F::num_elements; ++i)
         f.x[i] = p[element_at<F>(i, pitch, layout == mem_col_major)];
 }
 template <int M, int N, int K>
-void store_matrix_sync(float* p, const fragment<accumulator, M, N, K, float>& f, unsigned pitch,
-                       layout_t layout, place at = place::here()) {
+MPT_SIMT_APART void store_matrix_sync(float* p, const fragment<accumulator, M, N, K, float>& f,
+                                      unsigned pitch, layout_t layout, place at = place::here()) {
     meet_at(p, pitch, "store_matrix_sync", at);
     using F = fragment<accumulator, M, N, K, float>;
     for (int i = 0; i < F::num_elements; ++i)

@@ -191,7 +191,7 @@ TEST_CASE("shared memory, static and dynamic, is one for each block") {
     for (const unsigned rows : {1u, 8u, 32u}) {
         array<float> to(1024);
         const float* from = on.data();
-        mpt::launch<tile_kernel>({2, dim3(32, rows), 0, stream()}, to.data(), from);
+        mpt::launch<tile_kernel>({1, dim3(32, rows), 0, stream()}, to.data(), from);
         const auto found = to.read();
         for (std::size_t r = 0; r < 32; ++r)
             for (std::size_t c = 0; c < 32; ++c) CHECK(found[r * 32 + c] == x[c * 32 + r]);
