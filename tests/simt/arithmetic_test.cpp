@@ -96,9 +96,9 @@ __global__ void pairs_kernel(__half2* to, const __half2* x, __nv_bfloat162* bto,
     bto[2 * i + 1] = __halves2bfloat162(__high2bfloat16(b[i]), __low2bfloat16(b[i]));
 }
 
-// c (16,16) = a (16,K) b (K,16) + c, as the warp's lanes hold it.
+// d (16,16) = twice a (16,K) b (K,16) + c, as the warp's lanes hold it.
 template <class T, class Stored, int K, class LayoutA, class LayoutB>
-__global__ void tiles_kernel(float* c, const Stored* a, const Stored* b) {
+__global__ void tiles_kernel(float* d, const float* c, const Stored* a, const Stored* b) {
     wmma::fragment<wmma::matrix_a, 16, 16, K, T, LayoutA> fa;
     wmma::fragment<wmma::matrix_b, 16, 16, K, T, LayoutB> fb;
     wmma::fragment<wmma::accumulator, 16, 16, K, float> fc, twice;
@@ -114,7 +114,7 @@ __global__ void tiles_kernel(float* c, const Stored* a, const Stored* b) {
     wmma::fill_fragment(twice, 0.0f);
     wmma::mma_sync(twice, fa, fb, fc);
     for (int i = 0; i < twice.num_elements; ++i) twice.x[i] *= 2;
-    wmma::store_matrix_sync(c, twice, 16, wmma::mem_col_major);
+    wmma::store_matrix_sync(d, twice, 16, wmma::mem_col_major);
 }
 
 template <class T, class Stored, int K, class LayoutA, class LayoutB>
@@ -123,11 +123,13 @@ void check_tiles(std::uint32_t which) {
     auto a = checks::numbers<host>(16 * K, which), b = checks::numbers<host>(16 * K, which + 1);
     const auto c = checks::numbers<float>(256, which + 2);
     array<Stored> da(a), db(b);
-    array<float> dc(c);
+    const array<float> dc(c);
+    array<float> dd(256);
     const Stored *pa = da.data(), *pb = db.data();
-    mpt::launch<tiles_kernel<T, Stored, K, LayoutA, LayoutB>>({1, 32, 0, stream()}, dc.data(), pa,
-                                                              pb);
-    const auto found = dc.read();
+    const float* pc = dc.data();
+    mpt::launch<tiles_kernel<T, Stored, K, LayoutA, LayoutB>>({1, 32, 0, stream()}, dd.data(), pc,
+                                                              pa, pb);
+    const auto found = dd.read();
     const auto seen = [](host x) { // tf32 is rounded to within 2^-11, fp16 and bf16 are exact
         return double(float(mpt::widen(x)));
     };
