@@ -29,6 +29,7 @@ const kind kinds[] = {{1, 1, 1, 1, 1, 1},
 
 TEST_CASE_TEMPLATE("attention and its gradients", T, float, __half, __nv_bfloat16) {
     for (const kind& is : kinds) {
+        if (probed && is.Tq * is.Tk * is.D > 70000) continue; // time
         problem<T> p(is, 1);
         p.run(attention_forward_fma<T>, attention_backward_fma<T>);
         std::string what = p.compare(false);
@@ -145,18 +146,16 @@ TEST_CASE("long rows: the largest score comes late, sums stay in range") {
     CHECK(h.lse[0] == doctest::Approx(12800));
 }
 
-TEST_CASE("any order of threads gives the same bits") {
-    problem<float> p({1, 70, 70, 4, 2, 33, true, 0.2f}, 1);
-    const auto all = [&](auto member) {
-        return in_all_orders([&] {
-            p.run();
-            return p.*member;
-        });
-    };
-    CHECK(all(&problem<float>::out) == "");
-    CHECK(all(&problem<float>::dq) == "");
-    CHECK(all(&problem<float>::dk) == "");
-    CHECK(all(&problem<float>::dv) == "");
+TEST_CASE_TEMPLATE("any order of threads gives the same bits", T, float, __nv_bfloat16) {
+    problem<T> p({1, 35, 35, 4, 2, 9, true, 0.2f}, 1);
+    const std::string what = in_all_orders([&] {
+        p.run();
+        auto all = p.out;
+        for (const auto* more : {&p.dq, &p.dk, &p.dv})
+            all.insert(all.end(), more->begin(), more->end());
+        return all;
+    });
+    CHECK(what == "");
 }
 
 TEST_CASE("shapes that are not handled are refused by name; nothing to do is done") {

@@ -10,6 +10,13 @@ namespace attentions {
 
 using namespace rig;
 
+// Under the access probe, where a load costs some hundred times as much, shapes are fewer.
+#if defined(MPT_SIMT_CHECK)
+inline constexpr bool probed = true;
+#else
+inline constexpr bool probed = false;
+#endif
+
 struct kind {
     int B, Tq, Tk, heads, kv_heads, D;
     bool causal = true;

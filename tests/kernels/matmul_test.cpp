@@ -41,21 +41,21 @@ TEST_CASE_TEMPLATE("each step gives the product", T, float, __half, __nv_bfloat1
 }
 
 TEST_CASE_TEMPLATE("tiles of 128", T, float, __half, __nv_bfloat16) {
-    for (int lies = 0; lies < 4; ++lies) {
-        problem<T> p({130, 264 - 130 * (lies % 2), 70, lies % 2 == 1, lies / 2 == 1, true,
-                      lies == 2, lies * 4});
+    for (int lies = 0; lies < 4; lies += probed ? 3 : 1) {
+        problem<T> p({130, 264 - 130 * (lies % 2), probed ? 9 : 70, lies % 2 == 1, lies / 2 == 1,
+                      true, lies == 2, lies * 4});
         CHECK(p.check(tiles_of_128<T>) == "");
     }
 }
 
 TEST_CASE("any order of threads gives the same bits") {
-    problem<__half> p({65, 67, 70, false, true, true, true});
+    problem<__half> p({33, 67, 36, false, true, true, true});
     for (const step<__half>& s : steps<__half>())
         CHECK(in_all_orders([&] { return p.run(s.run, p.args()); }) == "");
 }
 
 TEST_CASE("tf32: the operands are rounded, and that shows") {
-    problem<float> p({33, 31, 257, false, true, true, true, 0, true});
+    problem<float> p({33, 31, 65, false, true, true, true, 0, true});
     for (const step<float>& s : steps<float>()) {
         CHECK(p.check(s.run) == "");
         matmul_args<float> full = p.args();

@@ -29,17 +29,18 @@ TEST_CASE_TEMPLATE("tensor cores give the product", T, float, __half, __nv_bfloa
 
 TEST_CASE_TEMPLATE("tiles of 128", T, float, __half, __nv_bfloat16) {
     constexpr bool tf32 = std::is_same_v<T, float>;
-    for (int lies = 0; lies < 4; ++lies) {
-        problem<T> p({130, 264 - 130 * (lies % 2), 70, lies % 2 == 1, lies / 2 == 1, true,
-                      lies == 2, lies * 4, tf32});
+    for (int lies = 0; lies < 4; lies += probed ? 3 : 1) {
+        problem<T> p({130, 264 - 130 * (lies % 2), probed ? 9 : 70, lies % 2 == 1, lies / 2 == 1,
+                      true, lies == 2, lies * 4, tf32});
         CHECK(p.check(tiles_of_128<T>, unit) == "");
     }
+    if (probed) return;
     problem<T> nine({1100, 3, 20, false, true, false, false, 0, tf32}); // more than 8 rows of tiles
     CHECK(nine.check(tiles_of_128<T>, unit) == "");
 }
 
 TEST_CASE("any order of threads gives the same bits") {
-    problem<__half> p({65, 67, 70, false, true, true, true});
+    problem<__half> p({33, 67, 36, false, true, true, true});
     CHECK(in_all_orders([&] { return p.run(matmul_wmma<__half>, p.args()); }) == "");
 }
 

@@ -255,7 +255,7 @@ TEST_CASE_TEMPLATE("A29: any length, grouped heads: at most twice the error of p
     using H = host_t<T>;
     for (const int length : {1, 2, 63, 64, 65, 127, 129})
         for (const int D : {20, 64}) {
-            if (D == 64 && length == 127) continue; // time
+            if (D == 64 && (length == 127 || probed)) continue; // time
             problem<T> p({1, length, length, 4, 2, D}, 1);
             p.run();
             const reference exact_one = p.wanted(exact, false);
