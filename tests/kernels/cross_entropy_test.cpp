@@ -26,7 +26,7 @@ struct problem {
     explicit problem(shape of)
         : s(of), logits(checks::numbers<H>(std::size_t(of.rows) * std::size_t(of.V), 1, 4)),
           targets(checks::tokens(std::size_t(of.rows), 2, of.V)) {
-        if (s.rows > 3) targets[1] = mpt::ignored_target, targets[3] = -1;
+        if (targets.size() > 3) targets[1] = mpt::ignored_target, targets[3] = -1;
     }
 };
 
@@ -167,3 +167,30 @@ TEST_CASE("the same bits in any order of threads") {
               return all;
           }) == "");
 }
+
+#if defined(MPT_SIMT_CHECK)
+namespace {
+
+// Sabotage: cross_entropy_kernel without its barrier.
+__global__ void without_barrier_kernel(cross_entropy_args<float> a) {
+    float* const x = a.logits;
+    const float lse = log_of_sum(static_cast<const float*>(x), std::size_t(a.V));
+    if (threadIdx.x == 0)
+        a.losses[0] = loss_of(static_cast<const float*>(x), lse, a.targets[0], a.V);
+    write_gradient(x, static_cast<const float*>(x), lse, a.targets[0], a.seed, a.V);
+}
+
+} // namespace
+
+TEST_CASE("without the barrier the target's logit races with its gradient") {
+    problem<float> p({1, 257});
+    p.targets[0] = 200; // another warp's
+    array<float> logits(p.logits), losses(1);
+    const array<int> targets(p.targets);
+    const cross_entropy_args<float> a{losses, nullptr, logits, targets, 1, nullptr, 1, 257};
+    CHECK(faults("racecheck", [&] { cross_entropy<float>(a, stream()); }) == 0);
+    CHECK(faults("racecheck", [&] {
+              mpt::launch<without_barrier_kernel>({1, 96, 0, stream()}, a);
+          }) > 0);
+}
+#endif

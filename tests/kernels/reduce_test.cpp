@@ -114,3 +114,42 @@ TEST_CASE("sum: fp64, any length, the same bits every time") {
             }
         }
 }
+
+#if defined(MPT_SIMT_CHECK)
+namespace {
+
+// Sabotage: block_fold without its second, or its first barrier, twice in a row.
+template <bool first, bool second>
+__global__ void without_barrier_kernel(float* to, const float* x) {
+    __shared__ float of_warp[32];
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    for (int round = 0; round < 2; ++round) {
+        float sum = warp_sum(x[threadIdx.x]);
+        if (lane == 0) of_warp[warp] = sum;
+        if (first) __syncthreads();
+        sum = warp_sum(lane < warps ? of_warp[lane] : 0.0f);
+        if (second) __syncthreads();
+        to[threadIdx.x] = sum;
+    }
+}
+
+} // namespace
+
+TEST_CASE("either barrier of block_fold left out is a race") {
+    const array<float> x(checks::numbers<float>(96, 1));
+    array<float> to(96);
+    const float* const from = x.data();
+    CHECK(faults("racecheck", [&] {
+              mpt::launch<without_barrier_kernel<true, true>>({1, 96, 0, stream()}, to.data(),
+                                                              from);
+          }) == 0);
+    CHECK(faults("racecheck", [&] {
+              mpt::launch<without_barrier_kernel<true, false>>({1, 96, 0, stream()}, to.data(),
+                                                               from);
+          }) > 0);
+    CHECK(faults("racecheck", [&] {
+              mpt::launch<without_barrier_kernel<false, true>>({1, 96, 0, stream()}, to.data(),
+                                                               from);
+          }) > 0);
+}
+#endif

@@ -189,4 +189,17 @@ std::string in_all_orders(F run) {
     return found;
 }
 
+#if defined(MPT_SIMT_CHECK)
+// How many faults the checks of the emulator find in what run() launches, of one kind: "racecheck".
+template <class F>
+std::size_t faults(const char* check, F run) {
+    mpt::simt::collecting found;
+    run();
+    wait();
+    std::size_t count = 0;
+    for (const mpt::simt::finding& f : found.findings()) count += f.check == check;
+    return count;
+}
+#endif
+
 } // namespace rig
