@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "mpt/kernels/matmul.cuh"
 #include "tests/kernels/products.hpp"
+#if defined(MPT_SIMT_CHECK)
+#include "mpt/simt/counting.hpp"
+#endif
 
 #include <doctest/doctest.h>
 
@@ -108,3 +111,49 @@ TEST_CASE("the comparison can fail: each thing that an argument says, said wrong
         }
     }
 }
+
+#if defined(MPT_SIMT_CHECK)
+TEST_CASE("each step asks less of the memory than the one before") {
+    problem<float> p({64, 64, 64});
+    mpt::simt::counting count;
+    const auto counts_of = [&](problem<float>::step f) {
+        count.clear();
+        f(p.args(), stream());
+        wait();
+        return count.totals();
+    };
+    // A warp's requests, one of a and one of b for each k: 4096 elements of c are 128 warps.
+    const auto naive = counts_of(matmul_naive<float>);
+    CHECK(naive.global_load_requests == 128 * 64 * 2);
+    CHECK(naive.sectors_a_load() == 16.5); // a: 32 rows, 32 sectors; b: all the same element, 1
+    CHECK(naive.sectors_a_store() == 32);
+    const auto coalesced = counts_of(matmul_coalesced<float>);
+    CHECK(coalesced.global_load_requests == naive.global_load_requests);
+    CHECK(coalesced.sectors_a_load() == 2.5); // a: 1; b: 32 neighbours, 4
+    CHECK(coalesced.sectors_a_store() == 4);
+    // An element of a tile of 32 serves 32 threads.
+    const auto tiled = counts_of(matmul_tiled<float>);
+    CHECK(tiled.global_load_requests == naive.global_load_requests / 32);
+    CHECK(tiled.sectors_a_load() == 4);
+    CHECK(tiled.shared_load_requests == naive.global_load_requests);
+    CHECK(tiled.shared_load_conflicts + tiled.shared_store_conflicts == 0);
+    // One block: each element comes once. 4 + 4 numbers of a tile serve 16 products. (A pack of
+    // four counts here as four accesses; on a GPU it is one.)
+    const auto registers = counts_of(matmul_registers<float>);
+    CHECK(registers.global_load_requests == 2 * 64 * 64 / 32);
+    CHECK(registers.shared_load_requests == 8 * 64 * (4 + 4)); // 8 warps, 64 k
+    CHECK(registers.shared_load_conflicts == 0);
+    for (const bool a : {false, true}) // nor however the operands lie, nor with tiles of 128
+        for (const bool b : {false, true}) {
+            problem<float> q({128, 128, 16, a, b});
+            for (const auto f : {matmul_registers<float>, tiles_of_128<float>}) {
+                count.clear();
+                f(q.args(), stream());
+                wait();
+                CHECK(count.totals().shared_load_conflicts == 0);
+                // where both run along k, single numbers are stored, down the tile
+                if (!a && b) CHECK(count.totals().shared_store_conflicts == 0);
+            }
+        }
+}
+#endif
