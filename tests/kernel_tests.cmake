@@ -45,6 +45,8 @@ function(mpt_checked_test name)
   mpt_test(${name} ${ARGN})
   target_compile_options(${name} PRIVATE ${mpt_probe_flags})
   target_link_options(${name} PRIVATE ${mpt_probe_link})
+  # with -std=gnu++20 g++ declares what ThreadSanitizer calls, and not as the probe defines it
+  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
 endfunction()
 
 function(mpt_probe_program name compiler)  # sets NAME_found
