@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /// @file block.hpp
 /// One block of threads on one system thread.                              tier 2, needs:
-/// simt/block_threads.hpp simt/fiber.hpp simt/hooks.hpp simt/settings.hpp simt/vector_types.hpp
-/// simt/watchdog.hpp
+/// base/error.hpp simt/block_threads.hpp simt/fiber.hpp simt/hooks.hpp simt/settings.hpp
+/// simt/stacks.hpp simt/synccheck.hpp simt/vector_types.hpp simt/watchdog.hpp
 ///
 /// Idea     A thread runs until it must wait; then the next ready thread goes on. One that returns
 ///          leaves its stack to the next that has not begun: a kernel that never waits is a plain
@@ -14,18 +14,19 @@
 /// Breaks   a kernel that catches all exceptions, and waits again
 /// See      barrier.hpp, warp.hpp (the words), launch.hpp (many blocks), tests/simt/sync_test.cpp
 #pragma once
-#include "mpt/simt/block_threads.hpp" // block_threads, thread_state, warp_state, meeting
+#include "mpt/base/error.hpp"         // error, join
+#include "mpt/simt/block_threads.hpp" // block_threads, thread_state, meeting
 #include "mpt/simt/fiber.hpp"         // fiber, context, switch_context
 #include "mpt/simt/hooks.hpp"         // watch, place, launch_info, in_kernel
 #include "mpt/simt/settings.hpp"      // settings
+#include "mpt/simt/stacks.hpp"        // stacks
+#include "mpt/simt/synccheck.hpp"     // stuck, misused, late, to_text
 #include "mpt/simt/vector_types.hpp"  // uint3, dim3
 #include "mpt/simt/watchdog.hpp"      // watchdog, watched
 
 #include <atomic>
 #include <cstddef>
 #include <exception>
-#include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,7 +83,7 @@ public:
         go(home_, *team_.next());
         if (abandoned_) retire();
         if (!failed_ && exited_ < team_.threads.size())
-            failed_ = std::make_exception_ptr(error(stuck()));
+            failed_ = std::make_exception_ptr(error(stuck(info, index, team_)));
         if (failed_) unwind();
         watch::block_end(failed_ != nullptr);
         watch_.turns.fetch_add(1, std::memory_order_release);
@@ -120,29 +121,20 @@ public:
                              place at) {
         thread_state& me = enter(word, at);
         const unsigned warp = me.linear / 32, lane = me.linear % 32;
-        warp_state& w = team_.warps[warp];
-        w.mask[lane] = mask;
-        w.why[lane] = why;
-        w.brought[lane] = brought;
-        w.waiting |= 1u << lane;
         if (!(mask >> lane & 1))
             refuse(join("Invalid arguments: the mask does not name lane ", lane, ", which calls"));
-        const unsigned lanes = mask & w.lanes; // lanes that the block does not have are passed over
-        if ((w.waiting & lanes) == lanes && agree(w, lanes, mask, why)) {
-            why(w.brought.data(), lanes);
-            w.waiting &= ~lanes;
-            if (word == words::syncwarp) watch::warp_barrier(warp, lanes);
-            team_.make_ready(warp, lanes);
-        }
+        if (team_.meet(warp, lane, mask, brought, why) && word == words::syncwarp)
+            watch::warp_barrier(warp, mask & team_.warps[warp].lanes);
         sleep(me);
     }
 
     /// Lanes of the warp that are here too when none of it can go on: what is left of it together.
     MPT_SIMT_QUIET unsigned active(place at) {
         thread_state& me = enter("__activemask", at);
-        team_.warps[me.linear / 32].asking |= 1u << me.linear % 32;
+        warp_state& w = team_.warps[me.linear / 32];
+        w.asking |= 1u << me.linear % 32;
         sleep(me);
-        return active_[me.linear % 32];
+        return w.mask[me.linear % 32];
     }
 
     /// End the block in the middle of an instruction of the thread that runs, where nothing can be
@@ -188,7 +180,7 @@ private:
         thread_state& me = *current_;
         me.word = word;
         me.at = at;
-        if (watch_.late.load(std::memory_order_relaxed) && !failed_) throw error(late());
+        if (watch_.late.load(std::memory_order_relaxed) && !failed_) throw error(too_late());
         if (stop_ && std::uncaught_exceptions() == outside_) throw unwinding();
         return me;
     }
@@ -208,54 +200,16 @@ private:
     }
 
     MPT_SIMT_QUIET thread_state* next() {
-        if (team_.turn_is_over()) answer(team_.turn());
+        if (team_.turn_is_over()) team_.answer();
         return team_.next();
-    }
-
-    // The warp cannot go on: its lanes that ask who is there, together by line, are.
-    MPT_SIMT_QUIET void answer(unsigned warp) {
-        warp_state& w = team_.warps[warp];
-        if (!w.asking) return;
-        const place at = team_.threads[warp * 32 + unsigned(__builtin_ctz(w.asking))].at;
-        unsigned together = 0;
-        for (unsigned lane = 0; lane < 32; ++lane)
-            if (w.asking >> lane & 1 && team_.threads[warp * 32 + lane].at == at)
-                together |= 1u << lane;
-        for (unsigned lane = 0; lane < 32; ++lane)
-            if (together >> lane & 1) active_[lane] = together;
-        w.asking &= ~together;
-        team_.make_ready(warp, together);
-    }
-
-    MPT_SIMT_QUIET static bool agree(const warp_state& w, unsigned lanes, unsigned mask,
-                                     meeting why) {
-        for (; lanes; lanes &= lanes - 1) {
-            const auto lane = unsigned(__builtin_ctz(lanes));
-            if (w.mask[lane] != mask || w.why[lane] != why) return false;
-        }
-        return true;
     }
 
     // From one stack to a thread, which may have to be given one.
     MPT_SIMT_QUIET void go(context& from, thread_state& t) {
         current_ = &t;
-        if (!t.on) {
-            if (idle_.empty()) idle_.push_back(new_fiber());
-            t.on = idle_.back();
-            idle_.pop_back();
-        }
+        if (!t.on) t.on = stacks_.take();
         switch_context(from, t.on->self);
     }
-    fiber* new_fiber() {
-#if defined(MPT_SIMT_ASAN)
-        const std::size_t bytes = 4 * settings().stack_bytes;
-#else
-        const std::size_t bytes = settings().stack_bytes;
-#endif
-        fibers_.push_back(std::make_unique<fiber>(begin, bytes, unsigned(fibers_.size())));
-        return fibers_.back().get();
-    }
-
     // The bottom of every stack.
     MPT_SIMT_QUIET static void begin() {
         block& b = here();
@@ -277,7 +231,7 @@ private:
             current_ = n;
             return;
         }
-        idle_.push_back(&self);
+        stacks_.give_back(&self);
         if (n) current_ = n;
         switch_context(self.self, n ? n->on->self : home_);
     }
@@ -312,41 +266,20 @@ private:
     }
     void retire() {
         failed_ = gave_up_ ? std::exchange(gave_up_, nullptr)
-                           : std::make_exception_ptr(error(late()));
+                           : std::make_exception_ptr(error(too_late()));
         current_->on = nullptr;
-        std::erase_if(fibers_, [&](const auto& f) { return f.get() == abandoned_; });
+        stacks_.drop(abandoned_);
         abandoned_ = nullptr;
     }
-    std::string late() const {
-        return join(info_->kernel, ": block ", to_text(blockIdx), " runs for more than ",
-                    settings().watch_seconds, " seconds (watch_seconds): ",
-                    team_.describe(current_));
+    std::string too_late() const {
+        return late(*info_, blockIdx, team_, *current_, settings().watch_seconds);
     }
-
     [[noreturn]] void refuse(const std::string& what) const {
-        throw error(join(info_->kernel, ": Barrier error detected. ", what, ", block ",
-                         to_text(blockIdx), ", thread ", to_text(current_->index), ", ",
-                         to_text(current_->at), ": ", team_.describe(current_)));
-    }
-    std::string stuck() const {
-        bool in_block = false;
-        for (const thread_state& t : team_.threads) in_block = in_block || t.in_barrier;
-        std::ostringstream what;
-        what << "Divergent thread(s) in " << (in_block ? "block" : "warp");
-        for (const warp_state& w : team_.warps) {
-            for (unsigned lane = 0; lane < 32 && !in_block; ++lane) {
-                const unsigned gone = w.waiting >> lane & 1 ? w.mask[lane] & w.exited : 0;
-                if (!gone) continue;
-                what << ", lane " << __builtin_ctz(gone) << " is named in the mask and has exited";
-                in_block = true; // one is enough
-            }
-        }
-        if (exited_) what << ", " << exited_ << " exited threads";
-        return join(info_->kernel, ": Barrier error detected. ", what.str(), ", block ",
-                    to_text(blockIdx), ": ", team_.describe(nullptr));
+        throw error(misused(*info_, blockIdx, team_, *current_, what));
     }
 
     block_threads team_;
+    stacks stacks_{begin};
     const launch_info* info_ = nullptr;
     kernel_call call_;
     context home_; // the system thread's own stack
@@ -354,14 +287,11 @@ private:
     thread_state* first_ = nullptr; // at the barrier
     std::size_t arrived_ = 0, exited_ = 0;
     unsigned sum_ = 0, result_ = 0;
-    unsigned active_[32] = {};
     bool busy_ = false, stop_ = false;
     int outside_ = 0; // exceptions in flight around the launch
     fiber* abandoned_ = nullptr; // in a loop that never ended, or where a check ended it
     watched watch_;
     std::exception_ptr failed_, gave_up_;
-    std::vector<std::unique_ptr<fiber>> fibers_; // all stacks that this system thread has made
-    std::vector<fiber*> idle_;
     std::vector<std::byte> shared_;
     std::byte* dynamic_ = nullptr; // shared_, from a multiple of 128 on
 };

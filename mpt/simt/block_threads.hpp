@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file block_threads.hpp
 /// The threads of a block: who is ready, who waits and where.              tier 2, needs:
-/// simt/fiber.hpp simt/hooks.hpp simt/settings.hpp simt/vector_types.hpp
+/// simt/fiber.hpp simt/hooks.hpp simt/vector_types.hpp
 ///
 /// Idea     A warp is 32 threads, and who of them is ready is one 32-bit word; so is which of the
 ///          (at most 32) warps has a ready thread. The next thread is found by two searches for a
@@ -9,16 +9,13 @@
 ///          A warp is finished, as far as it can be, before the next one runs.
 /// See      block.hpp (the scheduler), tests/simt/order_test.cpp
 #pragma once
-#include "mpt/simt/fiber.hpp"        // fiber, error, join
+#include "mpt/simt/fiber.hpp"        // fiber
 #include "mpt/simt/hooks.hpp"        // place, launch_info, MPT_SIMT_QUIET
-#include "mpt/simt/settings.hpp"     // emulator_settings
 #include "mpt/simt/vector_types.hpp" // uint3, dim3
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <sstream>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,11 +44,6 @@ struct warp_state {
     std::array<meeting, 32> why{};
     std::array<void*, 32> brought{};
 };
-
-inline std::string to_text(const uint3& v) {
-    return join("(", unsigned(v.x), ",", unsigned(v.y), ",", unsigned(v.z), ")");
-}
-inline std::string to_text(place at) { return join(at.file, ":", at.line); }
 
 class block_threads {
 public:
@@ -84,6 +76,43 @@ public:
         return &threads[w * 32 + lane];
     }
 
+    /// A lane comes to a meeting. True: it was the last, and all of it are ready again.
+    MPT_SIMT_QUIET bool meet(unsigned warp, unsigned lane, unsigned mask, void* brought,
+                             meeting why) {
+        warp_state& w = warps[warp];
+        w.mask[lane] = mask;
+        w.why[lane] = why;
+        w.brought[lane] = brought;
+        w.waiting |= 1u << lane;
+        const unsigned all = mask & w.lanes; // lanes that the block does not have are passed over
+        if ((w.waiting & all) != all) return false;
+        for (unsigned rest = all; rest; rest &= rest - 1) {
+            const auto other = unsigned(__builtin_ctz(rest));
+            if (w.mask[other] != mask || w.why[other] != why) return false;
+        }
+        why(w.brought.data(), all);
+        w.waiting &= ~all;
+        make_ready(warp, all);
+        return true;
+    }
+
+    /// The warp whose turn it is cannot go on: those of its lanes that ask who is there, and do so
+    /// on the same line, are. Each finds the answer in `mask`.
+    MPT_SIMT_QUIET void answer() {
+        const unsigned warp = warp_at_[warp_];
+        warp_state& w = warps[warp];
+        if (!w.asking) return;
+        const thread_state* const lanes = &threads[warp * 32];
+        const place at = lanes[__builtin_ctz(w.asking)].at;
+        unsigned together = 0;
+        for (unsigned rest = w.asking; rest; rest &= rest - 1)
+            if (lanes[__builtin_ctz(rest)].at == at) together |= rest & (0u - rest);
+        for (unsigned rest = together; rest; rest &= rest - 1)
+            w.mask[unsigned(__builtin_ctz(rest))] = together;
+        w.asking &= ~together;
+        make_ready(warp, together);
+    }
+
     MPT_SIMT_QUIET void make_ready(unsigned warp, std::uint32_t lanes) {
         warps[warp].ready |= positions(lanes);
         ready_warps_ |= 1u << warp_position_[warp];
@@ -94,50 +123,10 @@ public:
         ready_warps_ = warps.size() == 32 ? ~0u : (1u << warps.size()) - 1;
         warp_ = 0;
     }
-    /// The warp whose turn it is, and whether it can go on.
-    unsigned turn() const { return warp_at_[warp_]; }
+    /// The warp whose turn it is cannot go on.
     bool turn_is_over() const { return !(ready_warps_ >> warp_ & 1); }
 
-    /// Who waits where, alike threads together: for an error. nullptr: none of them is running.
-    std::string describe(const thread_state* running) const {
-        struct group {
-            std::string where;
-            const thread_state* first;
-            unsigned count;
-        };
-        std::vector<group> groups;
-        for (const thread_state& t : threads) {
-            const std::string where = whereabouts(t, &t == running);
-            bool known = false;
-            for (group& g : groups)
-                if (g.where == where) known = true, ++g.count;
-            if (!known) groups.push_back({where, &t, 1});
-        }
-        std::ostringstream text;
-        for (const group& g : groups) {
-            text << (&g == groups.data() ? "" : "; ") << "thread " << to_text(g.first->index);
-            if (g.count > 1) text << " and " << g.count - 1 << " more";
-            text << " " << g.where;
-        }
-        return text.str();
-    }
-
 private:
-    std::string whereabouts(const thread_state& t, bool running) const {
-        const warp_state& w = warps[t.linear / 32];
-        const unsigned lane = t.linear % 32;
-        if (w.exited >> lane & 1) return "exited";
-        if (t.in_barrier) return join("at ", t.word, " ", to_text(t.at));
-        std::ostringstream mask;
-        if (w.waiting >> lane & 1) {
-            mask << "at " << t.word << "(0x" << std::hex << w.mask[lane] << ") " << to_text(t.at);
-            return mask.str();
-        }
-        if (!t.on) return "not begun";
-        const std::string what = running ? "running" : "ready";
-        return t.at.line ? join(what, ", last seen at ", t.word, " ", to_text(t.at)) : what;
-    }
-
     MPT_SIMT_QUIET void resize(dim3 block) {
         if (block.x == size_.x && block.y == size_.y && block.z == size_.z && !threads.empty())
             return;
