@@ -1,83 +1,29 @@
 // SPDX-License-Identifier: MIT
 /// @file runtime.hpp
 /// The part of the CUDA runtime that host code needs.                      tier 2, needs:
-/// base/error.hpp simt/device_memory.hpp simt/hooks.hpp
+/// base/error.hpp simt/device_memory.hpp simt/device_properties.hpp simt/hooks.hpp
+/// simt/runtime_errors.hpp simt/stream.hpp
 ///
-/// Idea     The same names and the same codes as CUDA's, so that host code is one source. All work
-///          is done when it is asked for: a stream is always up to date, an event is the time of
-///          its record. A copy is checked: device memory must be one living allocation, and each
-///          end must be what the kind says. cudaGetErrorString(e) says what was wrong, where the
-///          error came from this thread's last call.
+/// Idea     The same names and the same codes as CUDA's, so that host code is one source. A copy is
+///          checked: device memory must be one living allocation, and each end must be what the
+///          kind says. cudaGetErrorString(e) says what was wrong, where the error came from this
+///          thread's last call.
 /// Breaks   host code that reads device memory: nothing stops it here (a GPU does)
 /// Source   CUDA Runtime API reference
 /// See      device_memory.hpp, device_buffer.hpp, tests/simt/memory_test.cpp
 #pragma once
-#include "mpt/base/error.hpp"         // join
-#include "mpt/simt/device_memory.hpp" // device_memory: allocate, release, holds, find
-#include "mpt/simt/hooks.hpp"         // watch
+#include "mpt/base/error.hpp"             // join
+#include "mpt/simt/device_memory.hpp"     // device_memory: allocate, release, holds, find
+#include "mpt/simt/device_properties.hpp" // cudaDeviceProp, cudaGetDeviceCount, ...
+#include "mpt/simt/hooks.hpp"             // watch
+#include "mpt/simt/runtime_errors.hpp"    // cudaError_t, runtime_failure, ...
+#include "mpt/simt/stream.hpp"            // cudaStream_t, cudaEvent_t, ...
 
-#include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
 namespace mpt::simt {
-
-enum cudaError_t {
-    cudaSuccess = 0,
-    cudaErrorInvalidValue = 1,
-    cudaErrorMemoryAllocation = 2,
-    cudaErrorInvalidMemcpyDirection = 21,
-    cudaErrorInvalidDevice = 101,
-    cudaErrorInvalidResourceHandle = 400,
-    cudaErrorNotReady = 600,
-};
-enum cudaMemcpyKind {
-    cudaMemcpyHostToHost = 0,
-    cudaMemcpyHostToDevice = 1,
-    cudaMemcpyDeviceToHost = 2,
-    cudaMemcpyDeviceToDevice = 3,
-    cudaMemcpyDefault = 4, // what the addresses are
-};
-
-// ---- errors ----
-
-struct runtime_error_state {
-    cudaError_t last = cudaSuccess, told = cudaSuccess;
-    std::string text; // of `told`
-};
-inline runtime_error_state& runtime_errors() {
-    static thread_local runtime_error_state s;
-    return s;
-}
-inline cudaError_t runtime_failure(cudaError_t e, std::string text) {
-    runtime_errors() = {e, e, std::move(text)};
-    return e;
-}
-inline cudaError_t cudaPeekAtLastError() { return runtime_errors().last; }
-inline cudaError_t cudaGetLastError() {
-    const cudaError_t e = runtime_errors().last;
-    runtime_errors().last = cudaSuccess;
-    return e;
-}
-inline const char* cudaGetErrorName(cudaError_t e) {
-    switch (e) {
-    case cudaSuccess: return "cudaSuccess";
-    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidMemcpyDirection: return "cudaErrorInvalidMemcpyDirection";
-    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
-    case cudaErrorInvalidResourceHandle: return "cudaErrorInvalidResourceHandle";
-    case cudaErrorNotReady: return "cudaErrorNotReady";
-    }
-    return "unrecognized error code";
-}
-inline const char* cudaGetErrorString(cudaError_t e) {
-    const runtime_error_state& s = runtime_errors();
-    if (e == cudaSuccess) return "no error";
-    return s.told == e ? s.text.c_str() : cudaGetErrorName(e);
-}
 
 // ---- memory ----
 
@@ -126,63 +72,15 @@ inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
     return cudaSuccess;
 }
 
-// ---- streams and events ----
-
-struct stream_state {
-    bool capturing = false;
-};
-using cudaStream_t = stream_state*;
-struct event_state {
-    std::chrono::steady_clock::time_point at;
-    bool recorded = false;
-};
-using cudaEvent_t = event_state*;
-
-inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
-inline constexpr unsigned cudaEventDefault = 0, cudaEventDisableTiming = 2;
-
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) {
-    *s = new stream_state;
-    return cudaSuccess;
-}
-inline cudaError_t cudaStreamCreate(cudaStream_t* s) { return cudaStreamCreateWithFlags(s, 0); }
-inline cudaError_t cudaStreamDestroy(cudaStream_t s) {
-    delete s;
-    return cudaSuccess;
-}
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
-
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) {
-    *e = new event_state;
-    return cudaSuccess;
-}
-inline cudaError_t cudaEventCreate(cudaEvent_t* e) { return cudaEventCreateWithFlags(e, 0); }
-inline cudaError_t cudaEventDestroy(cudaEvent_t e) {
-    delete e;
-    return cudaSuccess;
-}
-inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t = nullptr) {
-    e->at = std::chrono::steady_clock::now();
-    e->recorded = true;
-    return cudaSuccess;
-}
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
-    if (!from->recorded || !to->recorded)
-        return runtime_failure(cudaErrorInvalidResourceHandle,
-                               "invalid resource handle: cudaEventElapsedTime of an event that "
-                               "was not recorded");
-    *ms = std::chrono::duration<float, std::milli>(to->at - from->at).count();
-    return cudaSuccess;
-}
-inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) {
-    return cudaSuccess;
-}
-
 // ---- copies ----
+
+enum cudaMemcpyKind {
+    cudaMemcpyHostToHost = 0,
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3,
+    cudaMemcpyDefault = 4, // what the addresses are
+};
 
 /// What is wrong with one end of a copy or fill; empty: nothing.
 inline std::string wrong_end(const void* p, std::size_t bytes, bool on_device, const char* end) {
@@ -237,49 +135,6 @@ inline cudaError_t cudaMemset(void* p, int value, std::size_t bytes) {
 inline cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes,
                                    cudaStream_t = nullptr) {
     return cudaMemset(p, value, bytes);
-}
-
-// ---- the device ----
-
-struct cudaDeviceProp {
-    char name[256];
-    std::size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin;
-    int major, minor, multiProcessorCount, warpSize;
-    int maxThreadsPerBlock, maxThreadsPerMultiProcessor, regsPerBlock;
-    int maxThreadsDim[3], maxGridSize[3];
-    int l2CacheSize, memoryBusWidth;
-};
-inline cudaError_t cudaGetDeviceCount(int* count) {
-    *count = 1;
-    return cudaSuccess;
-}
-inline cudaError_t cudaGetDevice(int* device) {
-    *device = 0;
-    return cudaSuccess;
-}
-inline cudaError_t cudaSetDevice(int device) {
-    if (device == 0) return cudaSuccess;
-    return runtime_failure(cudaErrorInvalidDevice,
-                           join("invalid device ordinal: ", device, "; the emulator is device 0"));
-}
-inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
-    if (const cudaError_t e = cudaSetDevice(device)) return e;
-    *p = {};
-    std::snprintf(p->name, sizeof p->name, "mpt emulator");
-    p->totalGlobalMem = device_memory::total;
-    p->sharedMemPerBlock = 48 * 1024;
-    p->sharedMemPerBlockOptin = 227 * 1024;
-    p->major = 9;
-    p->multiProcessorCount = 1;
-    p->warpSize = 32;
-    p->maxThreadsPerBlock = 1024;
-    p->maxThreadsPerMultiProcessor = 2048;
-    p->regsPerBlock = 65536;
-    p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024;
-    p->maxThreadsDim[2] = 64;
-    p->maxGridSize[0] = 2147483647;
-    p->maxGridSize[1] = p->maxGridSize[2] = 65535;
-    return cudaSuccess;
 }
 
 } // namespace mpt::simt
