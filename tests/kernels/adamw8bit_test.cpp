@@ -201,3 +201,19 @@ TEST_CASE("found_inf: nothing changes; a block that is not finite stays, and is 
     for (std::size_t i = 0; i < p.size(); ++i)
         CHECK((p[i] == s.p[i]) == (i >= 256 && i < 512)); // the others have moved
 }
+
+TEST_CASE("the same bits in any order of threads") {
+    CHECK(in_all_orders([] {
+              state<mpt::bf16> s(1601, 7);
+              s.gradients(5);
+              on_device<__nv_bfloat16> d(s);
+              auto a = d.args(7, false);
+              a.rest.numbers = numbers_at(1);
+              adamw8bit<__nv_bfloat16, __nv_bfloat16>(a, stream());
+              auto codes = d.m_codes.read();
+              for (const unsigned char c : d.v_codes.read()) codes.push_back(c);
+              for (const mpt::bf16 w : d.weights.read())
+                  codes.push_back(static_cast<unsigned char>(w.bits & 0xFF));
+              return codes;
+          }) == "");
+}

@@ -197,3 +197,15 @@ TEST_CASE("fused, the moments have other bits: the comparison would see it") {
     s.step(numbers_at(1), true, true, 0, 0);
     CHECK(difference(d.m.read(), s.m) != "");
 }
+
+TEST_CASE("the same bits in any order of threads") {
+    CHECK(in_all_orders([] {
+              state<mpt::bf16, mpt::bf16> s(1601);
+              s.gradients(5);
+              on_device<__nv_bfloat16, __nv_bfloat16> d(s, 0);
+              auto a = d.args(false);
+              a.numbers = numbers_at(1);
+              adamw<__nv_bfloat16, __nv_bfloat16>(a, stream());
+              return d.weights.read();
+          }) == "");
+}

@@ -86,3 +86,14 @@ TEST_CASE_TEMPLATE("every bad element is counted, and the first is named", G, fl
             CHECK(found.first_bad == wanted.first_bad);
         }
 }
+
+TEST_CASE("the same bits in any order of threads") {
+    auto g = checks::numbers<float>(9001, 5);
+    g[8000] = g[77] = g[500] = INFINITY;
+    CHECK(in_all_orders([&] {
+              const inspect_result r = look<float>(g);
+              return std::vector<std::size_t>{std::size_t(r.bad), std::size_t(r.first_bad)};
+          }) == "");
+    g[8000] = g[77] = g[500] = 3;
+    CHECK(in_all_orders([&] { return std::vector<double>{look<float>(g).squares}; }) == "");
+}

@@ -115,6 +115,17 @@ TEST_CASE("sum: fp64, any length, the same bits every time") {
         }
 }
 
+TEST_CASE("the same bits in any order of threads") {
+    const auto x = checks::numbers<float>(9001, 5, 3);
+    const array<float> on(x);
+    const scratch room(sum_bytes(x.size()));
+    CHECK(in_all_orders([&] {
+              array<double> result(1);
+              sum(result, on, x.size(), room, stream());
+              return result.read();
+          }) == "");
+}
+
 #if defined(MPT_SIMT_CHECK)
 namespace {
 

@@ -152,3 +152,32 @@ TEST_CASE_TEMPLATE("backward", T, float, __half, __nv_bfloat16) {
             CHECK(difference(on_dy.read(), wanted, bound) == "");
         }
 }
+
+TEST_CASE("the same bits in any order of threads") {
+    for (const int columns : {33, 1601}) {
+        const auto x = checks::numbers<float>(5 * std::size_t(columns), 6, 4);
+        CHECK(in_all_orders([&] {
+                  const array<float> on(x);
+                  array<float> y(x.size()), dx(x.size());
+                  softmax_forward<float>(y, on, 5, columns, stream());
+                  softmax_backward<float>(dx, on, y, 5, columns, stream());
+                  auto both = y.read();
+                  for (const float d : dx.read()) both.push_back(d);
+                  return both;
+              }) == "");
+    }
+}
+
+TEST_CASE("the bounds bite: a maximum that is not taken off is seen") { // sabotage
+    const std::vector<float> x{90, 91, 92}, share{0.09003057f, 0.24472847f, 0.66524096f};
+    const float without[] = {std::exp(90.0f), std::exp(91.0f), std::exp(92.0f)};
+    const exact e = definition(x, {1, 3}, 3);
+    const auto bound = [&](std::size_t i) { return e.slack[i]; };
+    const float sum = without[0] + without[1] + without[2];
+    CHECK(difference(std::vector<float>{without[0] / sum, without[1] / sum, without[2] / sum}, e.y,
+                     bound) != "");
+    CHECK(difference(share, e.y, bound) == "");
+    // one part in 2^18 too much: far below what 16 bits would show
+    CHECK(difference(std::vector<float>{share[0], share[1] * (1 + 0x1p-18f), share[2]}, e.y,
+                     bound) != "");
+}
