@@ -189,7 +189,8 @@ void launch_matmul_wmma(const matmul_args<T>& x, cudaStream_t s) {
 template <class T>
 void matmul_wmma(matmul_args<T> x, cudaStream_t s) {
     if (x.m == 0 || x.n == 0) return;
-    const matmul_args<T> y = with_leading(x);
+    matmul_args<T> y = with_leading(x);
+    y.tf32 = true; // for a card that has no tensor cores for it
     if (size_t(tiles_of(x.m, 128)) * tiles_of(x.n, 128) >= 128) // enough for a GPU's processors
         launch_matmul_wmma<T, 128>(y, s);
     else

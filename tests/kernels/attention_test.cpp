@@ -56,6 +56,13 @@ TEST_CASE_TEMPLATE("dropout drops what the loops drop", T, float, __half, __nv_b
     }
 }
 
+TEST_CASE_TEMPLATE("dropout's step and sample may lie in device memory", T, float, __half) {
+    problem<T> p({1, 35, 35, 2, 1, 8, true, 0.4f}, 1);
+    p.placed = true;
+    p.run();
+    CHECK(p.compare() == "");
+}
+
 TEST_CASE("the plain loop gives the same") {
     const mpt::attention_shape s{2, 65, 4, 2, 20};
     const std::size_t width = mpt::qkv_width(s), rows = 2 * 65;

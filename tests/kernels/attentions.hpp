@@ -129,6 +129,7 @@ struct problem {
     std::vector<H> q, k, v, dout; // contiguous
     std::vector<H> out, dq, dk, dv;
     std::vector<float> lse;
+    bool placed = false; // dropout's step and sample lie in device memory
 
     problem(const kind& x, std::uint32_t seed, double spread = 1)
         : is(x), q_width(std::size_t(x.heads) * x.D), kv_width(std::size_t(x.kv_heads) * x.D),
@@ -167,7 +168,12 @@ struct problem {
         f.q_stride = f.out_stride = q_width + std::size_t(is.gap);
         f.kv_stride = kv_width + std::size_t(is.gap);
         f.causal = is.causal, f.scale = is.scale;
-        f.drop.p = is.p, f.drop.seed = 11, f.drop.layer = 1, f.drop.step = 2, f.drop.sample = 3;
+        f.drop.p = is.p, f.drop.seed = 11, f.drop.layer = 1;
+        const array<long long> place({2, 3});
+        if (placed)
+            f.drop.place = reinterpret_cast<const dropout_place*>(place.data());
+        else
+            f.drop.step = 2, f.drop.sample = 3;
         x.dout = go, x.dq = gq, x.dk = gk, x.dv = gv, x.scratch = room;
         forward(f, stream());
         backward(x, stream());
