@@ -6,26 +6,6 @@
 # mpt_cuda_test(NAME source [LABELS label...])        nvcc, on a GPU; only where MPT_CUDA is ON
 # mpt_kernel_test(NAME source)  NAME, NAME.checked and NAME.cuda, all from the very same file
 
-# The access probe is the compiler's half of ThreadSanitizer with callbacks of our own: compiled
-# so, linked without its library. It cannot stand beside a sanitizer that is there already.
-# -O1: the counts are to be of accesses as written, neither kept on the stack nor made vectors.
-set(mpt_probe_flags -DMPT_SIMT -DMPT_SIMT_CHECK -fsanitize=thread -g -O1)
-set(mpt_probe_gnu -fsanitize-coverage=trace-pc -fno-tree-sra)  # structures are loaded in one piece
-set(mpt_probe_link -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset)
-# also the load of x += 1; also pieces of code that others imply
-set(mpt_probe_clang -mllvm -tsan-instrument-read-before-write=1 -fsanitize-coverage=trace-pc,no-prune)
-if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  list(JOIN mpt_probe_clang " " flags)
-  list(APPEND mpt_probe_flags "SHELL:${flags}")
-else()
-  list(APPEND mpt_probe_flags ${mpt_probe_gnu})
-endif()
-set(mpt_probe_missing "")
-string(TOUPPER "${CMAKE_BUILD_TYPE}" mpt_build_type)
-if("${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${mpt_build_type}}" MATCHES "-fsanitize")
-  set(mpt_probe_missing "the access probe does not go with another sanitizer")
-endif()
-
 function(mpt_simt_test name)
   mpt_test(${name} ${ARGN})
   target_compile_options(${name} PRIVATE -DMPT_SIMT)
@@ -43,10 +23,7 @@ function(mpt_checked_test name)
     return()
   endif()
   mpt_test(${name} ${ARGN})
-  target_compile_options(${name} PRIVATE ${mpt_probe_flags})
-  target_link_options(${name} PRIVATE ${mpt_probe_link})
-  # with -std=gnu++20 g++ declares what ThreadSanitizer calls, and not as the probe defines it
-  set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
+  mpt_probe(${name})
 endfunction()
 
 function(mpt_probe_program name compiler)  # sets NAME_found

@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 namespace mpt::kernels {
@@ -47,13 +48,24 @@ template <class T, int n>
 struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) pack {
     T x[n];
 };
+/// What carries a pack's bytes: CUDA's own type of 8 or 16 bytes, which no compiler takes apart.
+template <class Pack>
+using carrier = std::conditional_t<
+    sizeof(Pack) == 16, uint4, std::conditional_t<sizeof(Pack) == 8, uint2, Pack>>;
 template <int n, class T>
 __device__ inline pack<T, n> load(const T* at) {
-    return *reinterpret_cast<const pack<T, n>*>(at);
+    using bytes = carrier<pack<T, n>>;
+    const bytes whole = *reinterpret_cast<const bytes*>(at);
+    pack<T, n> p;
+    memcpy(static_cast<void*>(&p), &whole, sizeof p);
+    return p;
 }
 template <class T, int n>
 __device__ inline void store(T* at, const pack<T, n>& p) {
-    *reinterpret_cast<pack<T, n>*>(at) = p;
+    using bytes = carrier<pack<T, n>>;
+    bytes whole;
+    memcpy(static_cast<void*>(&whole), &p, sizeof p);
+    *reinterpret_cast<bytes*>(at) = whole;
 }
 
 /// Elements of a pack in a kernel whose widest type has so many bytes.

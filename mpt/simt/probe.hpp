@@ -12,7 +12,7 @@
 /// Breaks   -fsanitize=thread when linking: its library and this file want the same names: refused;
 ///          without -Wl,--wrap=memcpy (memmove, memset) not all of these are seen
 /// Source   LLVM, ThreadSanitizer.cpp and SanitizerCoverage; GCC, tsan.cc and sancov.c
-/// See      checks.hpp, tests/simt/faults.cpp, tests/kernel_tests.cmake (the flags)
+/// See      checks.hpp, tests/simt/faults.cpp, cmake/mptProbe.cmake (the flags)
 #pragma once
 #include "mpt/base/error.hpp"  // check
 #include "mpt/simt/checks.hpp" // checks, access_kind
