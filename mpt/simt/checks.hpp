@@ -140,6 +140,13 @@ public:
             target->set_written(at, bytes, true);
     }
 
+    /// What lies there is not to be read before it is written: a fill that is poison.
+    void not_written(const void* p, std::size_t bytes) {
+        const std::lock_guard hold(turn_);
+        const auto at = reinterpret_cast<std::uintptr_t>(p);
+        if (shadow* s = globals_.at(at)) s->set_written(at, bytes, false);
+    }
+
     // ---- from kernels ----
 
     /// `align`: what the address must be a multiple of.
