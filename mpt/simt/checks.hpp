@@ -63,6 +63,7 @@ public:
     // ---- from the emulator ----
 
     void launch_begin(const launch_info& l) {
+        program::self(); // may throw
         turn_.lock();
         launch_ = &l;
         active = settings().checks;
@@ -140,8 +141,8 @@ public:
             target->set_written(at, bytes, true);
     }
 
-    /// What lies there is not to be read before it is written: a fill that is poison.
-    void not_written(const void* p, std::size_t bytes) {
+    /// What lies there is not to be read before it is written.
+    void poisoned(const void* p, std::size_t bytes) {
         const std::lock_guard hold(turn_);
         const auto at = reinterpret_cast<std::uintptr_t>(p);
         if (shadow* s = globals_.at(at)) s->set_written(at, bytes, false);

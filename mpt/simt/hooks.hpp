@@ -61,6 +61,7 @@ void fence();                                     // __threadfence of the thread
 void atomic(const volatile void*, std::size_t bytes, place);          // before it
 void freed(const void*);                                              // an allocation
 void host_wrote(const void* to, const void* from, std::size_t bytes); // from null: a fill
+void poisoned(const void*, std::size_t bytes); // filled with what is not to be read
 #else
 inline constexpr bool checked = false;
 inline void kernel_exists(const void*) {}
@@ -75,6 +76,7 @@ inline void warp_barrier(unsigned, unsigned) {}
 inline void fence() {}
 inline void atomic(const volatile void*, std::size_t, place) {}
 inline void freed(const void*) {}
+inline void poisoned(const void*, std::size_t) {}
 inline void host_wrote(const void*, const void*, std::size_t) {}
 #endif
 

@@ -69,6 +69,7 @@ inline void atomic(const volatile void* p, std::size_t bytes, place at) {
                     at);
 }
 inline void freed(const void* p) { checks().freed(p); }
+inline void poisoned(const void* p, std::size_t bytes) { checks().poisoned(p, bytes); }
 inline void host_wrote(const void* to, const void* from, std::size_t bytes) {
     checks().host_wrote(to, from, bytes);
 }

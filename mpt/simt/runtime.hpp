@@ -129,7 +129,10 @@ inline cudaError_t cudaMemset(void* p, int value, std::size_t bytes) {
         return runtime_failure(cudaErrorInvalidValue,
                                join("invalid argument: cudaMemset: ", wrong));
     std::memset(p, value, bytes);
-    watch::host_wrote(p, nullptr, bytes);
+    if ((value & 0xFF) == 0xFF)
+        watch::poisoned(p, bytes); // as a fresh allocation is: not to be read
+    else
+        watch::host_wrote(p, nullptr, bytes);
     return cudaSuccess;
 }
 inline cudaError_t cudaMemsetAsync(void* p, int value, std::size_t bytes,

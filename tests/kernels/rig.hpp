@@ -66,9 +66,6 @@ public:
     explicit array(std::size_t n, std::size_t offset = 0) : n_(n), offset_(offset) { // all NaN
         ok(cudaMalloc(&base_, (n + offset + 1) * sizeof(T)), "cudaMalloc");
         ok(cudaMemsetAsync(base_, 0xFF, (n + offset + 1) * sizeof(T), stream()), "cudaMemset");
-#if defined(MPT_SIMT_CHECK)
-        mpt::simt::checks().not_written(base_, (n + offset + 1) * sizeof(T));
-#endif
     }
     array(const std::vector<host>& v, std::size_t offset = 0) : array(v.size(), offset) {
         write(v);

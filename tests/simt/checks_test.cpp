@@ -116,5 +116,9 @@ TEST_CASE_FIXTURE(fixture, "checks can be switched off: all, or one kind") {
     cudaMalloc(&fresh, 64 * sizeof(float));
     CHECK(error_of(fresh, 32).find("Uninitialized __global__ memory read of size 4 bytes") !=
           std::string::npos);
+    cudaMemset(fresh, 0, 64 * sizeof(float));
+    CHECK(error_of(fresh, 32).find("Uninitialized") == std::string::npos);
+    cudaMemset(fresh, 0xFF, 64 * sizeof(float)); // poison
+    CHECK(error_of(fresh, 32).find("Uninitialized") != std::string::npos);
     cudaFree(fresh);
 }
