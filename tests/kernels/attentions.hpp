@@ -169,7 +169,7 @@ struct problem {
         f.kv_stride = kv_width + std::size_t(is.gap);
         f.causal = is.causal, f.scale = is.scale;
         f.drop.p = is.p, f.drop.seed = 11, f.drop.layer = 1;
-        const array<long long> place({2, 3});
+        const array<long long> place(std::vector<long long>{2, 3});
         if (placed)
             f.drop.place = reinterpret_cast<const dropout_place*>(place.data());
         else
