@@ -178,6 +178,12 @@ void add_options(CLI::App& app, options& o) {
         ->group(adam);
 
     const char* machine = "Machine";
+    app.add_option("--device", o.device,
+                   "cpu (plain loops), emulator (the CUDA kernels, emulated: slow, for small "
+                   "models), cuda (a GPU). A run may be resumed on another")
+        ->check(CLI::IsMember({"cpu", "emulator", "cuda"}))
+        ->group(machine)
+        ->capture_default_str();
     app.add_option("--threads", o.threads, "0: all cores")->group(machine)->capture_default_str();
     app.add_option_function<std::string>(
            "--device-memory", [&o](const std::string& text) { o.device_memory = bytes_of(text); },
@@ -306,6 +312,22 @@ void check_scaler(const CLI::App& app, const options& o) {
                "--scaler deepspeed: the scale is fixed ",
                o.scale.empty() ? "at 1 with --precision " + o.precision : "by --scale " + o.scale,
                " and nobody moves it; add --scale dynamic");
+}
+
+// Options that a device has nothing for.
+void check_device(const CLI::App& app, const options& o) {
+    if (o.device == "cpu") return;
+    const auto refuse = [&](bool is, const std::string& what, const char* instead) {
+        mpt::check(!is, what, " with --device ", o.device, ": ", instead);
+    };
+    refuse(o.optimizer != "adamw" && o.optimizer != "adam8bit", "--optimizer " + o.optimizer,
+           "the device has adamw and adam8bit; choose one, or --device cpu");
+    refuse(o.moments != "fp32", "--moments " + o.moments,
+           "the device keeps them in fp32, or in 8 bits with --optimizer adam8bit");
+    refuse(o.scaler != "grad", "--scaler " + o.scaler,
+           "the device moves its scale by the rules of grad; choose it, or --device cpu");
+    refuse(app.count("--trace") > 0, "--trace",
+           "the host does not know when the device does what; use the device's own profiler");
 }
 
 // Options that the optimizer or the schedule has no use for.
@@ -454,6 +476,7 @@ options parse_train(int argc, char** argv) {
     }
     check_scaler(app, o);
     check_optimizer(app, o);
+    check_device(app, o);
     check_plan(o); // the number of layers is known now
     if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
     return o;

@@ -44,6 +44,7 @@ struct options {
     bool scale_consecutive_hysteresis = false; // ... refilled by every finite step
 
     // the machine
+    std::string device = "cpu";    // cpu (plain loops), emulator (kernels, emulated), cuda (a GPU)
     int threads = 0;               // 0: all cores
     std::size_t device_memory = 0; // bytes; 0: no budget
 
@@ -78,6 +79,13 @@ void restore(options& o, const std::map<std::string, std::string>& saved);
 /// The whole run, one translation unit a precision. Returns the exit status.
 template <class T>
 int train(const options& o);
+
+/// The same on kernels. Ops: the list of operations.
+template <class T, class Ops>
+int train_on_device(const options& o);
+
+/// The same on a GPU, of a library that nvcc has compiled; where it was not built, throws.
+int train_on_cuda(const options& o);
 
 /// Continue o.prompt from the checkpoint in o.out, on stdout.
 template <class T>

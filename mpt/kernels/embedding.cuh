@@ -86,7 +86,7 @@ __global__ void embedding_sums_kernel(embedding_backward_args<E> a, sorted s) {
         float sum[width] = {};
         constexpr int ahead = 4; // rows that are loaded before the first is added
         for (int j = first; j < end; j += ahead) {
-            pack<E, width> d[ahead];
+            pack<E, width> d[ahead] = {};
             for (int r = 0; r < ahead; ++r)
                 if (j + r < end) d[r] = load<width>(a.dy + size_t(s.positions[j + r]) * C + i);
             for (int r = 0; r < ahead; ++r)

@@ -1,10 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The main program from outside: train_test.sh CASE BIN CORPUS, in an empty folder of its own.
+# The main program from outside: train_test.sh CASE BIN CORPUS [RUNNER...], in an empty folder of its
+# own. RUNNER: what stands before programs that want a GPU. Status 77: there is none.
 # A case ends with status 0 only if it has checked something; each check says what it saw.
 set -u
 case_name=$1 bin=$2 corpus=$3
 train=$bin/train sample=$bin/sample
+if [ $# -gt 3 ]; then
+    shift 3
+    printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$*" "$train" >train.sh
+    chmod +x train.sh
+    train=$PWD/train.sh
+fi
 checks=0
 fail() { echo "FAILED: $*" >&2; exit 1; }
 ok() { checks=$((checks + 1)); }
@@ -72,6 +79,7 @@ bad_input)
         refused 2 "--stochastic-rounding with --precision $precision: its weights are fp32" \
             "$train" --stochastic-rounding --precision $precision
     done
+    refused 2 '--device' "$train" --device tpu
     refused 2 '--device-memory lots: not a number of bytes' "$train" --device-memory lots
     refused 2 '--stop-after 20 of --steps 12' "$train" --steps 12 --stop-after 20
     refused 2 '--warmup 12 of --steps 12' "$train" --steps 12 --warmup 12
@@ -566,6 +574,85 @@ eight_bits|eight_bits_soak)
     within() { echo "$*" | awk '{ exit !(NF == 3 && $2 <= 1.02 * $1 && $3 <= 1.02 * $1) }'; }
     within $losses || fail "more than 2 % above fp32:$losses"; ok
     within 2.00 2.05 2.00 && fail 'sabotage: 2.5 % above was let pass'; ok
+    ;;
+emulator|cuda)
+    if [ "$case_name" = cuda ]; then  # no GPU: a clear word, and nothing left behind
+        "$train" --device cuda --data "$corpus" --steps 1 --layers 1 --batch 1 --out probe >out.txt 2>err.txt || {
+            grep -q '^train: device: .*; run on the CPU, or on a machine with a GPU$' err.txt || fail "$(cat err.txt)"
+            [ ! -e probe ] || fail 'a refused run left its folder'
+            echo "skipped: $(cat err.txt)"; exit 77; }
+    fi
+    # The same run on kernels and on the plain loops: the same losses, to rounding. $case_name is the device.
+    six() { "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --batch 4 --steps 6 \
+                --sample-tokens 0 --validate-every 100 "$@" >out.txt 2>err.txt || fail "$* ($(tail -n 1 err.txt))"; }
+    on_device() { six --device "$case_name" "$@"; }
+    # A loss is a mean over the window's 128 tokens or more, of values near 5. Where weights and activations
+    # are rounded to a unit u, a token's loss is off by some 5 u, here and there, up and down: the mean by
+    # 5 u / sqrt(128), below u / 2. fp32: u = 2^-24, and sums of 32 to 128 terms with a rounding each: 64 u.
+    bound() { case $1 in fp32) echo 3.8e-6 ;; tf32|fp16) echo 2.4e-4 ;; bf16) echo 2e-3 ;; esac; }
+    losses() { sed 's/.*"loss":\([^,]*\),.*/\1/' "$1/metrics.jsonl"; }
+    apart() { losses "$1" >a.losses; losses "$2" >b.losses  # the largest difference of two runs
+              paste a.losses b.losses | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d; ++n }
+                                             END { print n == 6 ? most + 0 : "no" }'; }
+    below() { awk "BEGIN { exit !(\"$1\" != \"no\" && $1 + 0 <= $2) }"; }
+    # calls NAME COUNT: so often the operation became kernels; steps alone have a backward pass
+    calls() { sed -n 's/^kernels     //p' err.txt | tr ';' ',' | tr ',' '\n' | grep -qx " *$1 $2" ||
+                  fail "wanted $1 $2 times: $(grep '^kernels' err.txt)"; ok; }
+    n=0
+    for how in "--precision fp32" "--precision tf32 --kv-heads 2" "--precision fp16 --scale-start 1e9" \
+               "--precision bf16 --dropout 0.1 --micro-batches 2" \
+               "--precision fp32 --optimizer adam8bit --micro-batches 2 --channels 48" \
+               "--precision bf16 --stochastic-rounding --schedule warmup-log" \
+               "--precision fp16 --residual-scale 0.5 --checkpoint-activations every:1 --dropout 0.1"; do
+        n=$((n + 1)); set -- $how; precision=$2
+        on_device $how --out "d$n"
+        if [ "$case_name" = emulator ]; then  # a graph's steps are calls once
+            for name in begin_step inspect decide end_step; do calls $name 6; done
+            case $how in *micro*) m=12 ;; *) m=6 ;; esac
+            calls cross_entropy_backward $m; calls embedding_backward $m
+            calls attention_backward $((2 * m)); calls gelu_backward $((2 * m))
+            calls layernorm_backward $((5 * m)); calls linear_backward $((9 * m))
+            case $how in *dropout*) calls dropout_backward "[1-9][0-9]*" ;; esac
+            case $how in *adam8bit*) calls adam8bit 6 ;; *) calls adamw 6 ;; esac
+        fi
+        grep -q 'total .* equal$' out.txt || fail "$how: ledger and formula differ: $(cat out.txt)"; ok
+        six $how --out "c$n"
+        most=$(apart "d$n" "c$n")
+        echo "$how: $most apart, bound $(bound "$precision")"
+        below "$most" "$(bound "$precision")" || fail "$how: $most"; ok
+        [ "$(rows "d$n/metrics.jsonl" | grep -c '"skipped":true')" = "$(grep -c '"skipped":true' "c$n/metrics.jsonl")" ] ||
+            fail 'other steps were skipped'; ok
+    done
+    grep -q '"skipped":true' d3/metrics.jsonl || fail 'no step of fp16 was skipped'; ok
+    # sabotage: other dropout masks, one seed further, would be seen
+    on_device --precision bf16 --dropout 0.1 --micro-batches 2 --seed 2 --out other
+    below "$(apart other c4)" "$(bound bf16)" && fail 'sabotage: another seed was let pass'; ok
+    # resumed is uninterrupted, bit for bit; and the CPU goes on where the device stopped
+    for how in "--precision fp16 --dropout 0.1 --scale-start 4096 --scale-interval 2" \
+               "--precision bf16 --optimizer adam8bit --micro-batches 2 --stochastic-rounding --channels 48"; do
+        rm -rf whole parts
+        on_device $how --out whole
+        on_device $how --out parts --stop-after 3
+        "$train" --device "$case_name" --resume --out parts --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+        same_run whole parts
+        rows whole/metrics.jsonl >whole.rows; rows parts/metrics.jsonl >parts.rows
+        same whole.rows parts.rows
+    done
+    on_device --precision fp32 --out moves --stop-after 3
+    "$train" --resume --out moves --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+    below "$(apart moves c1)" "$(bound fp32)" || fail "device, then CPU: $(apart moves c1)"; ok
+    "$sample" moves --tokens 3 >out.txt 2>err.txt || fail "sample: $(cat err.txt)"; ok
+    # what ends a run does so here, a step late at most
+    tiny --device "$case_name" --precision fp32 --lr 1e30 --clip 0 --out nan >out.txt 2>err.txt && fail 'a NaN loss went on'
+    grep -q 'train: step [0-9]*: loss is' err.txt || fail "no word of the loss: $(cat err.txt)"; ok
+    tiny --device "$case_name" --scale-start 1e12 --scale-min 5e11 --out floor >out.txt 2>err.txt && fail 'the floor was passed'
+    grep -q 'not finite, first in .* at the smallest scale' err.txt || fail "$(cat err.txt)"; ok
+    refused 1 'bytes; of the budget of 1048576' tiny --device "$case_name" --device-memory 1M --out small
+    # options that a device has nothing for
+    refused 2 "--optimizer lamb with --device $case_name: the device has adamw and adam8bit" "$train" --device "$case_name" --optimizer lamb
+    refused 2 "--moments bf16 with --device $case_name" "$train" --device "$case_name" --moments bf16
+    refused 2 "--scaler deepspeed with --device $case_name" "$train" --device "$case_name" --scaler deepspeed
+    refused 2 "--trace with --device $case_name" "$train" --device "$case_name" --trace x.json
     ;;
 *) fail "no case $case_name" ;;
 esac

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+// device_run.hpp -- the whole run on kernels: emulated where g++ compiles it, on a GPU where nvcc
+// does. The host puts a step into the stream and hears of it while the next one computes: no step
+// waits for the host. Compiled once a precision, with the list of operations of the machine.
+#pragma once
+#include "training.hpp"
+
+#include "../common/progress.hpp"
+
+#include "mpt/kernels/device.cuh"    // recorded_work
+#include "mpt/nn/device.hpp"         // device_queue, device_memory, pinned_memory
+#include "mpt/nn/kernel_scratch.hpp" // gpt_kernel_scratch
+#include "mpt/train/device_step.hpp" // device_step: begin, inspect, decide, adamw, end
+#include "mpt/train/inspect.hpp"     // health, describe
+#include "mpt/train/loss_scale.hpp"  // check_loss
+#include "mpt/train/token_feed.hpp"  // token_feed
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string_view>
+
+/// Ops: kernel_ops, or a list derived from it.
+template <class Ops>
+struct device_machine {
+    using operations = Ops;
+
+    explicit device_machine(const options& o)
+        : mem(o.device_memory, mpt::device_memory(), mpt::pinned_memory()) {}
+
+    template <class T>
+    operations make(const options& o, const mpt::gpt_config& c) {
+        return {queue, mem, scratch(o, c), o.precision == "tf32"};
+    }
+    static std::size_t scratch(const options& o, const mpt::gpt_config& c) {
+        return mpt::gpt_kernel_scratch(c, o.batch, o.context);
+    }
+    static machine_bytes extra(const options& o, const mpt::gpt_config& c) {
+        const std::size_t window =
+            std::size_t(o.micro_batches) * std::size_t(o.batch) * std::size_t(o.context);
+        return {"kernels on " + mpt::device_name(),
+                operations::bytes(scratch(o, c)) +
+                    mpt::device_step::bytes(o.micro_batches, o.optimizer == "adam8bit"),
+                mpt::token_feed::bytes(window)};
+    }
+
+    mpt::device_queue queue;
+    mpt::memory mem;
+};
+
+/// The learning rate, as learning_rate() of optimizer.hpp computes it.
+inline mpt::rate_rule device_rate(const options& o) {
+    using r = mpt::rate_rule;
+    const long twentieth = o.warmup < 0 ? o.steps / 20 : o.warmup;
+    if (o.schedule == "constant") return {r::constant, o.lr, 0, 0, 0};
+    if (o.schedule == "cosine")
+        return {r::cosine, o.lr, o.min_lr < 0 ? o.lr / 10 : o.min_lr, twentieth, o.steps};
+    return {o.schedule == "warmup-linear" ? r::linear : r::logarithmic, o.lr,
+            std::max(0.0, double(o.min_lr)), std::max(2L, twentieth), 0};
+}
+
+inline mpt::step_rules device_rules(const options& o) {
+    mpt::step_rules how;
+    how.rate = device_rate(o);
+    how.beta1 = o.beta1, how.beta2 = o.beta2, how.weight_decay = o.weight_decay;
+    how.max_norm = o.clip;
+    how.tokens = double(o.micro_batches) * o.batch * o.context;
+    return how;
+}
+
+/// A run's steps: each put into the stream at once, heard of later.
+template <class T, class Ops>
+class device_steps {
+public:
+    device_steps(training<T, device_machine<Ops>>& of, const state& now)
+        : run_(of), queue_(of.machine.queue), tokens_(of.rows() * std::size_t(of.o.context)),
+          feed_(queue_, of.mem, std::size_t(of.o.micro_batches) * tokens_),
+          step_(of.ops, of.mem, device_rules(of.o), of.o.micro_batches, now.scale.grad(),
+                now.attempted, now.rule.applied(), of.o.optimizer == "adam8bit"),
+          owned_(of.owned()) {}
+
+    /// Step `step` is on its way when this returns.
+    void put(long step) {
+        const std::span<int> inputs = feed_.inputs(step), targets = feed_.targets(step);
+        for (int micro = 0; micro < run_.o.micro_batches; ++micro) {
+            const std::size_t at = std::size_t(micro) * tokens_;
+            mpt::draw_batch(run_.data, run_.o.seed, step, long(micro) * run_.o.batch, run_.o.batch,
+                            run_.o.context, inputs.subspan(at, tokens_),
+                            targets.subspan(at, tokens_));
+        }
+        feed_.send(step);
+        recorded_[mpt::token_feed::slot(step)].run(queue_.work, [&] { work(step); });
+        feed_.over(step);
+        step_.tell(step);
+    }
+    /// What became of it.
+    mpt::step_row row(long step) { return step_.told(step); }
+    bool recorded() const { return recorded_[0].recorded() && recorded_[1].recorded(); }
+
+private:
+    // The step of docs/design.md. It is recorded: of `step` only the slot of its tokens counts.
+    void work(long step) {
+        step_.begin();
+        for (int micro = 0; micro < run_.o.micro_batches; ++micro) {
+            const std::size_t at = std::size_t(micro) * tokens_;
+            const mpt::batch b{feed_.device_inputs(step).subspan(at, tokens_),
+                               feed_.device_targets(step).subspan(at, tokens_),
+                               run_.o.batch,
+                               run_.o.context,
+                               micro,
+                               0, // the device adds the step's number
+                               long(micro) * run_.o.batch};
+            run_.ops.places = step_.places(micro);
+            run_.model.forward(run_.strategy, run_.weights.span(), b, *run_.acts);
+            run_.model.backward(run_.strategy, run_.weights.span(), b, *run_.acts, 0, run_.grads);
+        }
+        run_.ops.places = {};
+        const auto g = run_.strategy.finish(run_.grads);
+        step_.inspect(g);
+        step_.decide();
+        run_.moments.on_device(step_, run_.model.map, owned_, g);
+        run_.strategy.publish(run_.weights.span());
+        step_.end();
+    }
+
+    training<T, device_machine<Ops>>& run_;
+    const mpt::device_queue& queue_;
+    std::size_t tokens_; // of a micro-batch
+    mpt::token_feed feed_;
+    mpt::device_step step_;
+    mpt::optimizer_state<T> owned_;
+    mpt::kernels::recorded_work recorded_[2]; // one a slot of tokens
+};
+
+/// What the device did, for who asks whether all of it was kernels.
+inline std::string told_operations(const std::map<std::string_view, long>& ran) {
+    std::string text;
+    for (const auto& [name, calls] : ran)
+        text += (text.empty() ? "" : ", ") + std::string(name) + ' ' + std::to_string(calls);
+    return text;
+}
+
+template <class T, class Ops>
+int train_on_device(const options& given) {
+    options o = given;
+    const mpt::token_data data = mpt::load_tokens(o.data.empty() ? MPT_CORPUS : o.data);
+    mpt::require_context(data, o.context);
+    state now{optimizer(o), scaler(o)};
+    training<T, device_machine<Ops>> run(o, data, now.rule.kind());
+    start(run, now, o);
+    long saved = o.resume ? now.attempted : -1; // the newest checkpoint's step
+
+    const long last = last_step(o, now.attempted);
+    report told(o, data, run.config, run.P, sizeof(T), now.rule.kind(),
+                device_machine<Ops>::extra(o, run.config), now.attempted);
+    told.start();
+    if (o.resume)
+        std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);
+    save_on_interrupt();
+
+    const mpt::device_queue& queue = run.machine.queue;
+    std::optional<device_steps<T, Ops>> steps(std::in_place, run, now);
+    progress bar(o.steps, now.attempted);
+    const double tokens = double(o.micro_batches) * o.batch * o.context;
+    long heard = now.attempted; // steps whose rows have come
+    double before = bar.seconds();
+
+    const auto hear = [&] { // of the oldest step on its way
+        const mpt::step_row row = steps->row(heard++);
+        mpt::check_loss(row.loss, heard);
+        mpt::check(row.bad_blocks == 0, "adam8bit: step ", heard, ": new moments of ",
+                   row.bad_blocks, " blocks are not finite; a gradient of 2e19 or more has a "
+                   "square that is infinite: lower the learning rate");
+        mpt::health health;
+        health.finite = row.bad == 0, health.count = run.P;
+        health.bad = std::size_t(row.bad), health.first_bad = std::size_t(row.first_bad);
+        // The device has moved its scale already; the host's follows by the same rule, for the
+        // log, the checkpoint and what ends a run.
+        mpt::check(row.scale == now.scale.now().value, "step ", heard, ": the device's scale ",
+                   row.scale, " is not the host's ", now.scale.now().value);
+        const bool applied =
+            now.scale.update(health.finite, mpt::describe(health, run.model.map));
+        if (applied) ++now.rule.applied();
+        const std::string why = now.scale.now().last.line(heard);
+        if (!why.empty()) bar.say(why);
+        const double clock = bar.seconds(), took = clock - before;
+        before = clock;
+        told.step({heard, row.loss, row.rate, health.finite ? row.norm : NAN, row.scale, !applied,
+                   tokens / took},
+                  bar);
+    };
+
+    while (now.attempted < last && !interrupted) {
+        const mpt::host_account asked = queue.account;
+        steps->put(now.attempted++);
+        if (now.attempted - heard == 2) hear();
+        // In steady state tokens go in, a row comes out, and nobody waits for the device.
+        mpt::check(queue.account.copies_in == asked.copies_in + 1 &&
+                       queue.account.copies_out == asked.copies_out + 1 &&
+                       queue.account.waits == asked.waits,
+                   "step ", now.attempted, ": ", queue.account.copies_in - asked.copies_in,
+                   " copies in, ", queue.account.copies_out - asked.copies_out, " out, ",
+                   queue.account.waits - asked.waits, " waits for the device; wanted 1, 1, 0");
+        const bool validates =
+            due(now.attempted, o.validate_every, o) || now.attempted == o.steps;
+        const bool saves = due(now.attempted, o.save_every, o);
+        if (!validates && !saves) continue;
+        while (heard < now.attempted) hear();
+        if (validates) told.validation(now.attempted, run.validation_loss(), bar);
+        if (saves) {
+            save(run, now, o.out);
+            saved = now.attempted;
+        }
+        before = bar.seconds();
+    }
+    while (heard < now.attempted) hear();
+    if (now.attempted != saved) save(run, now, o.out);
+    bar.finish();
+    std::fprintf(stderr, "kernels     %s%s\n", told_operations(run.ops.ran).c_str(),
+                 steps->recorded() ? "; steps recorded as a graph" : "");
+    told.finish(run.mem.books, now.attempted, now.scale.now().skipped);
+    if (now.attempted < o.steps) {
+        told.stopped(now.attempted, interrupted != 0);
+        return interrupted ? 130 : 0;
+    }
+    std::signal(SIGINT, SIG_DFL); // everything is saved
+    steps.reset();
+    run.acts.reset(); // room for the sample's own
+    told.sample_begins();
+    write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()),
+                 o);
+    return 0;
+}

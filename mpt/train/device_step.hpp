@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+/// @file device_step.hpp
+/// The step on kernels: what the host need not know is decided on the device.  tier 5, needs:
+/// kernels/adamw8bit.cuh kernels/scale.cuh nn/kernels.hpp train/block_moments.hpp
+/// train/loss_scale.hpp
+///
+/// Idea     The verbs of a step in their order: begin, (forward, backward), inspect, decide, the
+///          optimizer, end. Each becomes kernels; loss scale, found_inf, norm, rate and counts stay
+///          in device memory, so the host puts a whole step into the stream, or has it recorded,
+///          and hears of it later by one row of 56 bytes.
+/// Formula  kernels/scale.cuh's; the bits of adamw.hpp and adam8bit.hpp
+/// Costs    memory: 232 bytes, 8 a micro-batch, 24 a piece; with 8 bits 2048 for the maps.
+///          host: nothing waits
+/// Breaks   reading the row before its mark: told() waits for it.  A host that changes S: its own
+///          copy follows the rows, the device's leads
+/// See      adamw.hpp (the loops), device_scale.hpp (the scale), tests/train/device_step_test.cpp
+#pragma once
+#include "mpt/kernels/adamw8bit.cuh"   // adamw, adamw8bit
+#include "mpt/kernels/scale.cuh"       // step_state, step_rules, step_row, begin_step, decide, ...
+#include "mpt/nn/kernels.hpp"          // kernel_ops, on_device, device_queue, mark
+#include "mpt/train/block_moments.hpp" // block_moments, moment_parts, optimizer_state, check_step
+#include "mpt/train/loss_scale.hpp"    // loss_scale
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace mpt {
+
+using kernels::rate_rule;
+using kernels::step_row;
+using kernels::step_rules;
+
+/// sum = g where `first`, else sum + g, of the same elements: as grad_accum.hpp's on the CPU.
+template <class T>
+void accumulate(const kernel_ops& on, device_span<float> sum, device_view<T> grads, bool first) {
+    check(sum.size() == grads.size(), "accumulate: a sum of ", sum.size(), " elements and ",
+          grads.size(), " gradients; give the same part of both");
+    on.run("accumulate");
+    kernels::add_to_sums(sum.data(), viewed<T>(grads), sum.size(), first, on.queue.work);
+}
+
+/// Pieces that lie side by side become one: a launch for a flat buffer, not one a unit.
+template <class E>
+pieces<E> joined(const pieces<E>& parts) {
+    pieces<E> all;
+    for (const piece<E>& p : parts) {
+        if (p.data.empty()) continue;
+        if (!all.empty() && all.back().data.data() + all.back().data.size() == p.data.data() &&
+            all.back().begin + all.back().data.size() == p.begin)
+            all.back().data = {all.back().data.data(), all.back().data.size() + p.data.size()};
+        else
+            all.push_back(p);
+    }
+    return all;
+}
+
+/// f(from, to, decays) for the parts of [begin, end) of the flat buffer that decay, or do not.
+template <class F>
+void by_decay(const layout& map, std::size_t begin, std::size_t end, F f) {
+    std::size_t from = begin, to = begin;
+    bool decays = false;
+    update_parts::by_tensor(map, begin, end, [&](std::size_t b, std::size_t e, std::size_t tensor) {
+        if (from < to && map.tensors[tensor].decays != decays) f(from, to, decays), from = b;
+        decays = map.tensors[tensor].decays;
+        to = e;
+    });
+    if (from < to) f(from, to, decays);
+}
+
+class device_step {
+public:
+    /// Goes on where `from` stands, after so many attempted and applied steps. eight_bits: keep the
+    /// maps that adam8bit looks up.
+    device_step(const kernel_ops& ops, memory& mem, const step_rules& how, int micro_batches,
+                const loss_scale& from, long attempted, long applied, bool eight_bits = false)
+        : ops_(ops), rules_(how), state_(mem, kind::temp, 1, "the step's numbers"),
+          found_(mem, kind::temp, 1, "what inspect finds"),
+          losses_(mem, kind::temp, std::size_t(micro_batches), "losses of the micro-batches"),
+          maps_(mem, kind::temp, eight_bits ? 512 : 0, "maps of the 8-bit moments"),
+          rows_(mem, kind::temp, 2, "rows", place::host) {
+        from.validate();
+        rules_.scale = {from.dynamic, from.growth, from.backoff, from.interval, from.minimum};
+        kernels::step_state now{};
+        now.scale = from.value, now.inverse = inverse_scale(from.value);
+        now.growth_tracker = from.good;
+        now.attempted = attempted, now.applied = applied;
+        ops.copy_to_device(state_.span(), std::span<const kernels::step_state>(&now, 1));
+        if (!eight_bits) return;
+        std::vector<float> maps(std::begin(signed_map.value), std::end(signed_map.value));
+        maps.insert(maps.end(), std::begin(unsigned_map.value), std::end(unsigned_map.value));
+        ops.copy_to_device(maps_.span(), std::span<const float>(maps));
+    }
+
+    /// Bytes on the device, beside the scratch that inspect shares with the layers.
+    static std::size_t bytes(int micro_batches, bool eight_bits) {
+        return sizeof(kernels::step_state) + sizeof(kernels::inspect_result) +
+               8 * std::size_t(micro_batches) + (eight_bits ? 2048 : 0);
+    }
+
+    /// Before the window's first backward.
+    void begin() {
+        ops_.run("begin_step");
+        kernels::begin_step(state(), rules_, ops_.queue.work);
+    }
+    /// Where the operations of this micro-batch find and leave their numbers.
+    step_places places(int micro) {
+        return {&state()->seed, &state()->place, losses_.span().data() + micro};
+    }
+    /// One read of the gradients, still scaled.
+    template <class T>
+    void inspect(const owned_gradients<T>& grads) {
+        ops_.run("inspect");
+        grads.visit([&]<class G>(const pieces<const G>& parts) {
+            for (const piece<const G>& p : joined(parts)) {
+                const std::size_t n = p.data.size();
+                kernels::inspect(found(), viewed<G>(p.data), n,
+                                 ops_.scratch(kernels::inspect_bytes(n)), ops_.queue.work);
+                kernels::add_found(state(), found(), p.begin, ops_.queue.work);
+            }
+        });
+    }
+    /// The numbers of the optimizer: factor, rate, corrections.
+    void decide() {
+        ops_.run("decide");
+        kernels::decide(state(), rules_, ops_.queue.work);
+    }
+    /// AdamW, where inspect found all finite; else nothing changes.
+    template <class T>
+    void adamw(const layout& map, const optimizer_state<T>& own, const owned_gradients<T>& grads) {
+        ops_.run("adamw");
+        grads.visit([&]<class G>(const pieces<const G>& g) {
+            check_step("adamw", map, own, g, 1, 0, 2);
+            std::size_t packed = 0;
+            for (std::size_t i = 0; i < g.size(); packed += g[i++].data.size()) {
+                const std::size_t start = g[i].begin;
+                by_decay(map, start, start + g[i].data.size(),
+                         [&](std::size_t from, std::size_t to, bool decays) {
+                             auto a = weights_of<T, G>(own, g, i, from - start, to - from, decays);
+                             a.m = own.m.data() + packed + (from - start);
+                             a.v = own.v.data() + packed + (from - start);
+                             kernels::adamw(a, ops_.queue.work);
+                         });
+            }
+        });
+    }
+    /// AdamW with moments in 8 bits.
+    template <class T>
+    void adam8bit(const layout& map, const block_moments<T>& own, const owned_gradients<T>& grads) {
+        ops_.run("adam8bit");
+        check(maps_.size() > 0, "device step: adam8bit without its maps; ask for eight_bits");
+        optimizer_state<T> rest = own;
+        rest.m = rest.v = {};
+        moment_sizes sizes; // a task a tensor: as large as may be
+        const auto parts = moment_parts(map, own.weights, sizes, std::size_t(1) << 40);
+        own.check_sizes("adam8bit", sizes);
+        grads.visit([&]<class G>(const pieces<const G>& g) {
+            check_step("adam8bit", map, rest, g, 1, 0, 0);
+            for (const moment_part& x : parts) {
+                kernels::adamw8bit_args<device_t<T>, device_t<G>> a;
+                a.rest = weights_of<T, G>(own, g, x.piece, x.begin, x.end - x.begin,
+                                          map.tensors[x.tensor].decays);
+                if (!x.low) {
+                    a.rest.m = own.m.data() + x.at;
+                    a.rest.v = own.v.data() + x.at;
+                    kernels::adamw(a.rest, ops_.queue.work);
+                    continue;
+                }
+                a.m_codes = own.m_codes.data() + x.at, a.v_codes = own.v_codes.data() + x.at;
+                a.m_absmax = own.m_absmax.data() + x.block;
+                a.v_absmax = own.v_absmax.data() + x.block;
+                a.signed_map = maps_.span().data(), a.unsigned_map = a.signed_map + 256;
+                a.cell = x.cell;
+                a.not_finite = &state()->row.bad_blocks;
+                kernels::adamw8bit(a, ops_.queue.work);
+            }
+        });
+    }
+    /// Counts, loss scale, and the row.
+    void end() {
+        ops_.run("end_step");
+        kernels::end_step(state(), rules_, losses_.span().data(), int(losses_.size()),
+                          ops_.queue.work);
+    }
+
+    /// Behind a step's work: its row is on its way to the host.
+    void tell(long step) {
+        const std::size_t i = std::size_t(step % 2);
+        ops_.queue.copy_out(&rows_.host_span()[i], &state()->row, sizeof(step_row),
+                            ops_.queue.work);
+        ops_.queue.put(passed_[i], ops_.queue.work);
+    }
+    /// The row of `step`, this one or the one before: waits for that step only.
+    step_row told(long step) {
+        const std::size_t i = std::size_t(step % 2);
+        ops_.queue.wait_for(passed_[i]);
+        return rows_.host_span()[i];
+    }
+
+private:
+    // State and results are the device's: addresses that the host hands on.
+    kernels::step_state* state() { return state_.span().data(); }
+    kernels::inspect_result* found() { return found_.span().data(); }
+
+    template <class T, class G>
+    kernels::adamw_args<device_t<T>, device_t<G>>
+    weights_of(const optimizer_state<T>& own, const pieces<const G>& g, std::size_t piece,
+               std::size_t from, std::size_t n, bool decays) {
+        kernels::adamw_args<device_t<T>, device_t<G>> a;
+        a.p = own.master.empty() ? nullptr : own.master[piece].data.data() + from;
+        a.g = on_device(g[piece].data.data() + from);
+        a.weights = on_device(own.weights[piece].data.data() + from);
+        a.n = n, a.first = own.weights[piece].begin + from, a.decays = decays;
+        a.device_numbers = &state()->numbers, a.found_inf = &state()->found_inf;
+        a.rounding_seed = own.rounding_seed.value_or(0);
+        return a;
+    }
+
+    const kernel_ops& ops_;
+    step_rules rules_;
+    buffer<kernels::step_state> state_;
+    buffer<kernels::inspect_result> found_;
+    buffer<double> losses_;
+    buffer<float> maps_;     // 256 entries of the signed map, 256 of the unsigned
+    buffer<step_row> rows_;  // on the host: of this step and the one before
+    mark passed_[2];         // the rows have come
+};
+
+} // namespace mpt
