@@ -7,7 +7,7 @@
 ///          answer stays on the device. Squares of a pack are added in fp32, packs in fp64: GPUs
 ///          for games do one fp64 operation in the time of 64 of fp32. A pack whose sum leaves the
 ///          range of fp32 (|g| > 1.8e19, or below 2^-50) is squared again in fp64.
-/// Formula  squares = sum of g^2, each pack within 5 * 2^-24 of it;  first_bad = least such index
+/// Formula  squares = sum of g^2, each pack within 7 * 2^-24 of it;  first_bad = least such index
 /// Costs    size of g bytes an element; 24 bytes of scratch a block, at most 1024 blocks
 /// Breaks   taking an infinite sum for an overflow; atomics in place of the second kernel: other
 ///          bits each time, and a scale or a clip that no run repeats

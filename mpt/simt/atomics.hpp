@@ -38,13 +38,27 @@ MPT_SIMT_QUIET T atomic_change(T* p, Change change, place at) {
 template <class T>
 using same = std::type_identity_t<T>;
 
+/// Integers wrap around, signed ones too.
 template <class T>
 T atomicAdd(T* p, same<T> x, place at = place::here()) {
-    return atomic_change(p, [x](T old) { return T(old + x); }, at);
+    const auto add = [x](T old) {
+        T sum;
+        if constexpr (std::is_integral_v<T>)
+            __builtin_add_overflow(old, x, &sum);
+        else
+            sum = T(old + x);
+        return sum;
+    };
+    return atomic_change(p, add, at);
 }
 template <class T>
 T atomicSub(T* p, same<T> x, place at = place::here()) {
-    return atomic_change(p, [x](T old) { return T(old - x); }, at);
+    const auto subtract = [x](T old) {
+        T rest;
+        __builtin_sub_overflow(old, x, &rest);
+        return rest;
+    };
+    return atomic_change(p, subtract, at);
 }
 template <class T>
 T atomicMax(T* p, same<T> x, place at = place::here()) {

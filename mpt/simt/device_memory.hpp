@@ -5,11 +5,12 @@
 ///
 /// Idea     Allocations lie in large regions of addresses, each on pages of its own, the page
 ///          behind it untouchable; a table says for each page which allocation has it. So a check
-///          of an address is two array lookups (find). Addresses are not given out twice while the
-///          region has others: what is read after cudaFree is known for what it was.
+///          of an address is two array lookups (find). Addresses are never given out twice: what is
+///          read after cudaFree is known for what it was.
 ///          Pinned host memory is kept the same way.
 /// Costs    memory: each allocation rounded up to pages of 4 KB. Poisoned with 0xFF (NaN, -1)
-/// Breaks   a pointer kept from a region whose allocations are all freed: the region is given back
+/// Breaks   asking and freeing without end: addresses are used up, and each 64 GB of them make a
+///          search one step longer
 /// See      runtime.hpp (cudaMalloc), tests/simt/memory_test.cpp
 #pragma once
 #include "mpt/base/error.hpp" // check
@@ -45,6 +46,7 @@ class device_memory {
 public:
     static constexpr std::size_t page = 4096;
     static constexpr std::size_t total = std::size_t(64) << 30; // what the device claims to have
+    static constexpr std::size_t first_region = std::size_t(1) << 30; // bytes of addresses
 
     static device_memory& here() {
         static device_memory m;
@@ -66,7 +68,6 @@ public:
         allocations_.emplace_back(a);
         std::fill_n(r->owner + r->used, pages + 1, a);
         r->used += pages + 1;
-        ++r->live;
         held_[int(kind)] += bytes;
         return p;
     }
@@ -83,7 +84,6 @@ public:
         const std::size_t bytes = (a->bytes + page - 1) / page * page;
         madvise(p, bytes, MADV_DONTNEED); // the memory is the system's again, the addresses are not
         mprotect(p, bytes, PROT_NONE);
-        if (--r->live == 0 && r != newest_.load()) r->close();
         return true;
     }
 
@@ -117,7 +117,7 @@ private:
         std::byte* base = nullptr;
         std::size_t bytes = 0;
         allocation** owner = nullptr; // of each page
-        std::size_t used = 0, live = 0; // pages; allocations
+        std::size_t used = 0; // pages
         region* older = nullptr;
 
         std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(base); }
@@ -125,8 +125,6 @@ private:
             return owner[(reinterpret_cast<std::uintptr_t>(p) - address()) / page];
         }
         std::size_t table() const { return bytes / page * sizeof(allocation*); }
-        // Its pages and its table need no memory any more; its addresses stay known as freed.
-        void close() { madvise(base, bytes, MADV_DONTNEED); }
     };
 
     device_memory() = default;
@@ -148,7 +146,8 @@ private:
         region* r = newest_.load();
         if (r && r->used + pages <= r->bytes / page) return r;
         auto fresh = std::make_unique<region>();
-        fresh->bytes = std::max(pages * page, region_bytes);
+        // each twice as large as the one before, so that there are few to search
+        fresh->bytes = std::max(pages * page, r ? std::min(2 * r->bytes, total) : first_region);
         fresh->base = static_cast<std::byte*>(reserve(fresh->bytes, PROT_NONE));
         if (!fresh->base) return nullptr;
         fresh->owner =
@@ -168,7 +167,6 @@ private:
         return p == MAP_FAILED ? nullptr : p;
     }
 
-    static constexpr std::size_t region_bytes = std::size_t(4) << 30;
     mutable std::mutex lock_;
     std::atomic<region*> newest_ = nullptr;
     std::vector<std::unique_ptr<region>> regions_;

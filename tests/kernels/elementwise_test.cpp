@@ -80,3 +80,14 @@ TEST_CASE("a grid smaller than the work goes on in steps") {
                                       (const float*)z.data(), n);
     CHECK(difference(y.read(), sums_of(a, b)) == "");
 }
+
+TEST_CASE("sabotage: what is written one element before an array, or behind it, is seen") {
+    for (const long at : {-1L, 0L, 3L}) {
+        array<float> y(std::vector<float>(3), 1);
+        fill(y.data() + at, 1.0f, 1, stream());
+        if (at == 0)
+            CHECK_NOTHROW(y.read());
+        else
+            CHECK_THROWS(y.read());
+    }
+}

@@ -88,21 +88,28 @@ public:
                "copy to the device");
         wait();
     }
-    // Waits for the kernels before it. Throws where something was written behind the end.
+    // Waits for the kernels before it. Throws where something was written before the beginning (of
+    // an offset one) or behind the end.
     std::vector<host> read() const {
         std::vector<host> v(n_);
         if (n_ > 0)
             ok(cudaMemcpyAsync(v.data(), data(), n_ * sizeof(T), cudaMemcpyDeviceToHost, stream()),
                "copy to the host");
         wait();
-        unsigned char after[sizeof(T)];
-        ok(cudaMemcpy(after, data() + n_, sizeof(T), cudaMemcpyDeviceToHost), "copy to the host");
-        for (const unsigned char b : after)
-            if (b != 0xFF) throw std::runtime_error("array: written behind its end");
+        untouched(static_cast<T*>(base_), offset_, "before its beginning");
+        untouched(data() + n_, 1, "behind its end");
         return v;
     }
 
 private:
+    static void untouched(const T* at, std::size_t n, const char* where) {
+        std::vector<unsigned char> bytes(n * sizeof(T));
+        if (n > 0)
+            ok(cudaMemcpy(bytes.data(), at, bytes.size(), cudaMemcpyDeviceToHost), "copy to host");
+        for (const unsigned char b : bytes)
+            if (b != 0xFF) throw std::runtime_error(std::string("array: written ") + where);
+    }
+
     void* base_ = nullptr;
     std::size_t n_, offset_;
 };

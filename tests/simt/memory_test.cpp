@@ -57,11 +57,12 @@ TEST_CASE("addresses are not given out again, also when regions are used up") {
     unsigned char* first = nullptr;
     REQUIRE(cudaMalloc(&first, 100) == cudaSuccess);
     cudaFree(first);
-    for (int i = 0; i < 30; ++i) {
+    constexpr std::size_t piece = 256 << 20;
+    for (std::size_t taken = 0; taken <= device_memory::first_region; taken += piece) {
         unsigned char* p = nullptr;
-        REQUIRE(cudaMalloc(&p, 64 << 20) == cudaSuccess);
+        REQUIRE(cudaMalloc(&p, piece) == cudaSuccess);
         CHECK(p != first);
-        CHECK(device_memory::here().find(p)->bytes == 64 << 20);
+        CHECK(device_memory::here().find(p)->bytes == piece);
         cudaFree(p);
     }
     CHECK(device_memory::here().find(first)->freed);

@@ -108,6 +108,8 @@ __global__ void atomics_kernel(int* i, unsigned* u, float* f, double* d, unsigne
     const int n = int(blockIdx.x * blockDim.x + threadIdx.x);
     atomicAdd(i, n);
     atomicSub(i + 1, 1);
+    atomicAdd(i + 4, 1); // past the largest
+    atomicSub(i + 5, 1);
     atomicMax(i + 2, n % 777);
     atomicMin(i + 3, -n);
     atomicAdd(u, 1u);
@@ -271,7 +273,7 @@ TEST_CASE("parts of a warp that go different ways, and a warp that is not full")
 
 TEST_CASE("atomics of many blocks") {
     const unsigned blocks = 37, threads = 96, n = blocks * threads;
-    array<int> i(std::vector<int>{0, 0, -1, 5});
+    array<int> i(std::vector<int>{0, 0, -1, 5, 0x7FFFFFFF, -0x7FFFFFFF});
     array<unsigned> u(std::vector<unsigned>{0, 0, ~0u, 0, 0, 0, 0, 12345, 0});
     array<float> f(std::vector<float>{1});
     array<double> d(std::vector<double>{1});
@@ -279,7 +281,8 @@ TEST_CASE("atomics of many blocks") {
     mpt::launch<atomics_kernel>({blocks, threads, 0, stream()}, i.data(), u.data(), f.data(),
                                 d.data(), l.data());
     const int last = int(n) - 1;
-    CHECK(i.read() == std::vector<int>{last * (last + 1) / 2, -int(n), 776, -last});
+    CHECK(i.read() == std::vector<int>{last * (last + 1) / 2, -int(n), 776, -last,
+                                       int(n + 0x7FFFFFFFu), int(0x80000001u - n)});
     unsigned odd = 0;
     for (unsigned k = 0; k < n; ++k) odd ^= k;
     const auto words = u.read();
