@@ -5,7 +5,7 @@
 ///
 /// Idea     `counting c; launch<kernel>(...);` and then c.totals().global_load_sectors, or
 ///          c.table(): a row for each line of the kernel's source. In checked builds only.
-/// Costs    several times the time of a checked launch
+/// Costs    8 to 20 times the time of a checked launch
 /// Breaks   two at one time: refused
 /// See      counts.hpp (what is counted, and how), tests/simt/counts_test.cpp
 #pragma once
