@@ -205,7 +205,7 @@ void compare(bool low, bool stochastic, int micro_batches) {
     }
     for (const auto& copy : back) copy();
     // The factor of a clipped step holds the norm, whose squares are added in another order: 1e-6
-    // of each gradient; a weight moves by it times the rate, 11 times. Then codes may be neighbours.
+    // of each gradient; a weight moves by it times the rate, 11 times. So codes may be neighbours.
     const auto near = [&](const auto& a, const auto& b, double bound) {
         double worst = 0;
         for (std::size_t i = 0; i < a.size(); ++i)
