@@ -23,8 +23,11 @@ __device__ inline void copy_16(void* to, const void* from, int n) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(n)
                  : "memory");
 #else
-    for (int i = 0; i < 16; ++i)
-        static_cast<char*>(to)[i] = i < n ? static_cast<const char*>(from)[i] : char(0);
+    if (n == 16)
+        *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
+    else
+        for (int i = 0; i < 16; ++i)
+            static_cast<char*>(to)[i] = i < n ? static_cast<const char*>(from)[i] : char(0);
 #endif
 }
 
