@@ -647,7 +647,7 @@ emulator|cuda)
     grep -q 'train: step [0-9]*: loss is' err.txt || fail "no word of the loss: $(cat err.txt)"; ok
     tiny --device "$case_name" --scale-start 1e12 --scale-min 5e11 --out floor >out.txt 2>err.txt && fail 'the floor was passed'
     grep -q 'not finite, first in .* at the smallest scale' err.txt || fail "$(cat err.txt)"; ok
-    refused 1 'bytes; of the budget of 1048576' tiny --device "$case_name" --device-memory 1M --out small
+    refused 1 'bytes; of the budget of 524288' tiny --device "$case_name" --device-memory 512K --out small
     # options that a device has nothing for
     refused 2 "--optimizer lamb with --device $case_name: the device has adamw and adam8bit" "$train" --device "$case_name" --optimizer lamb
     refused 2 "--moments bf16 with --device $case_name" "$train" --device "$case_name" --moments bf16
