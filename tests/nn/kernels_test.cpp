@@ -225,7 +225,7 @@ TEST_CASE_TEMPLATE("attention, heads that share keys, dropout", T, MPT_TYPES) {
             // u of each, independent, so 4 deviations u / sqrt(3) of a sum over the queries of a
             // group, whose probabilities for one key add up to 4 a head at most.
             const double u = sizeof(T) == 2 ? checks::ulp<T>(1.0) / 2 : 0;
-            const double of_parts = 4 / std::sqrt(3) * 8 * u * std::sqrt(4.0 * s.heads / s.kv_heads);
+            const double of_parts = 32 * u * std::sqrt(4.0 / 3 * s.heads / s.kv_heads);
             const double D = s.head_dim, terms = D + s.T + 40;
             const double of_out = 4 * checks::ulp<T>(1.0) * std::sqrt(D) * 2;
             const double forward = terms * e * 16 * std::sqrt(D);
