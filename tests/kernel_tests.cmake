@@ -39,6 +39,9 @@ function(mpt_probe_program name compiler)  # sets NAME_found
   else()
     list(APPEND flags ${mpt_probe_gnu})
   endif()
+  if(MPT_WERROR)
+    list(APPEND flags -Werror)
+  endif()
   get_target_property(doctest doctest::doctest INTERFACE_INCLUDE_DIRECTORIES)
   set(objects "")
   file(GLOB headers ${PROJECT_SOURCE_DIR}/mpt/simt/*.hpp)
@@ -48,7 +51,7 @@ function(mpt_probe_program name compiler)  # sets NAME_found
     set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.${stem}.o)
     add_custom_command(OUTPUT ${object} VERBATIM DEPENDS ${source} ${headers}
       COMMAND ${found_${compiler}} -std=c++20 ${flags} -ffp-contract=off -Wall -Wextra -Wpedantic
-              $<$<BOOL:${MPT_WERROR}>:-Werror> -I${PROJECT_SOURCE_DIR} -idirafter ${doctest}
+              -I${PROJECT_SOURCE_DIR} -idirafter ${doctest}
               -c ${source} -o ${object})
     list(APPEND objects ${object})
   endforeach()
