@@ -48,6 +48,9 @@ TEST_CASE_TEMPLATE("dropout and residual: the bits of the plain loops", T, float
             CHECK(difference(y.read(), by_loop<H>(nullptr, b, args_of(p), s)) == "");
             residual<T>(out, on_x, on_b, args_of(p), s.samples, s.per_sample, stream());
             CHECK(difference(out.read(), by_loop(&x, b, args_of(p), s)) == "");
+            const array<T> again(x, s.offset);
+            residual<T>(again.data(), again, on_b, args_of(p), s.samples, s.per_sample, stream());
+            CHECK(difference(again.read(), by_loop(&x, b, args_of(p), s)) == "");
             residual<T>(on_b.data(), on_x, on_b, args_of(p), s.samples, s.per_sample, stream());
             CHECK(difference(on_b.read(), by_loop(&x, b, args_of(p), s)) == ""); // in place
         }

@@ -45,6 +45,9 @@ TEST_CASE_TEMPLATE("add: the sum rounded once, at any address, in place too", T,
             CHECK(difference(y.read(), sums_of(a, b)) == "");
             add<T>(x.data(), x, z, n, stream());
             CHECK(difference(x.read(), sums_of(a, b)) == "");
+            const array<T> again(a, offset);
+            add<T>(z.data(), again, z, n, stream());
+            CHECK(difference(z.read(), sums_of(a, b)) == "");
         }
 }
 

@@ -62,6 +62,11 @@ TEST_CASE_TEMPLATE("forward and backward", T, float, __half, __nv_bfloat16) {
             CHECK(difference(gradient.read(), dx, bound) == "");
             gelu_backward<T>(on_dy.data(), on_dy, on, n, stream());
             CHECK(difference(on_dy.read(), dx, bound) == "");
+            const array<T> again(dy, offset), both(x, offset); // in place of x, and forward
+            gelu_backward<T>(both.data(), again, both, n, stream());
+            CHECK(difference(both.read(), dx, bound) == "");
+            gelu_forward<T>(on.data(), on, n, stream());
+            CHECK(difference(on.read(), y, [&](std::size_t i) { return y_slack[i]; }) == "");
         }
 }
 

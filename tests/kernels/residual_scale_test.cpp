@@ -38,6 +38,10 @@ TEST_CASE_TEMPLATE("forward has the bits of the loop, in place, too", T, float, 
             scaled_residual_forward<T>(
                 {out, on_x, on_b, on_alpha, args_of(p), s.samples, s.per_sample}, stream());
             CHECK(difference(out.read(), expected) == "");
+            const array<T> again(x);
+            scaled_residual_forward<T>(
+                {again, again, on_b, on_alpha, args_of(p), s.samples, s.per_sample}, stream());
+            CHECK(difference(again.read(), expected) == "");
             scaled_residual_forward<T>(
                 {on_b, on_x, on_b, on_alpha, args_of(p), s.samples, s.per_sample}, stream());
             CHECK(difference(on_b.read(), expected) == "");

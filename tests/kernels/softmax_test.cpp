@@ -150,6 +150,9 @@ TEST_CASE_TEMPLATE("backward", T, float, __half, __nv_bfloat16) {
             CHECK(difference(dx.read(), wanted, bound) == "");
             softmax_backward<T>(on_dy.data(), on_dy, on_y, s.rows, s.columns, stream());
             CHECK(difference(on_dy.read(), wanted, bound) == "");
+            const array<T> again(dy, offset);
+            softmax_backward<T>(on_y.data(), again, on_y, s.rows, s.columns, stream());
+            CHECK(difference(on_y.read(), wanted, bound) == "");
         }
 }
 
