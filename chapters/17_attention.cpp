@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Attention in tiles: a softmax that never sees its row whole, forward and backward.
 //
-// broken: --sabotage no-rescale --longest 32 => [FAILS] a row in tiles of two: its softmax
-// broken: --sabotage no-rescale --longest 32 => [FAILS] a thread a query: within its bound
+// broken: --sabotage no-rescale --longest 64 => [FAILS] a row in tiles of two: its softmax
+// broken: --sabotage no-rescale --longest 64 => [FAILS] a thread a query: within its bound
 // broken: --sabotage no-barrier => Race reported between
 // broken: --sabotage no-barrier => chapters/17_attention.cpp:70
-// broken: --sabotage top-left --longest 32 => [FAILS] the last query sees all keys
-// broken: --sabotage no-lse --longest 32 => [FAILS] gradients, made again from lse
+// broken: --sabotage top-left --longest 64 => [FAILS] the last query sees all keys
+// broken: --sabotage no-lse --longest 64 => [FAILS] gradients, made again from lse
 // with: --length 33 --longest 64 --plot bytes.svg => [holds] scratch: T squared a head, or T
 // cuda: --length 40 --longest 128
 #include "common/args.hpp"              // arguments: the flags
