@@ -12,7 +12,8 @@
 ///          ascending; bias and the old c as asked. tf32: a and b rounded to 10 bits before
 /// Costs    2 m n k operations. Elements read from memory, a thousand for each of c: k = 1000:
 ///          2 naive and coalesced, 1/16 tiled, 1/64 registers
-/// Breaks   c that overlaps a or b; leading dimensions shorter than a row
+/// Breaks   c that overlaps a or b; leading dimensions shorter than a row; in step 2 more than
+///          524,280 rows (step 1: columns; step 4: 8 million rows), past which a grid has no blocks
 /// Source   Volkov, Demmel 2008, Benchmarking GPUs to tune dense linear algebra
 /// See      kernels/matmul_wmma.cuh (tensor cores; matmul(), which chooses), nn/matmul.hpp (the
 ///          loop), tests/kernels/matmul_test.cpp

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "mpt/kernels/attention.cuh"
+#include "mpt/kernels/elementwise.cuh"
 #include "mpt/nn/attention.hpp"
 #include "tests/kernels/attentions.hpp"
 
@@ -204,4 +205,14 @@ TEST_CASE("the comparison can fail: another mask, scale, group or value") {
         CAPTURE(wrong);
         CHECK(q.compare() != "");
     }
+}
+
+TEST_CASE("sabotage: what is written into the gap behind a position is seen") {
+    problem<float> p({1, 3, 3, 1, 1, 2, true, 0, 2}, 1);
+    CHECK_NOTHROW(p.run());
+    const auto too_far = [](attention_args<float> x, cudaStream_t s) {
+        attention_forward(x, s);
+        fill(x.out + x.out_stride + 2, 1.0f, 1, s); // position 1, behind its head of 2
+    };
+    CHECK_THROWS(p.run(too_far));
 }

@@ -143,10 +143,17 @@ struct problem {
         for (std::size_t i = 0; i < x.size(); ++i) y[i / width * stride + i % width] = x[i];
         return y;
     }
+    // Throws where something was written between the positions.
     std::vector<H> gathered(const std::vector<H>& y, std::size_t width) const {
         const std::size_t stride = width + std::size_t(is.gap);
-        std::vector<H> x(y.size() / stride * width);
-        for (std::size_t i = 0; i < x.size(); ++i) x[i] = y[i / width * stride + i % width];
+        std::vector<H> x;
+        H untouched;
+        std::memset(static_cast<void*>(&untouched), 0xFF, sizeof(H));
+        for (std::size_t i = 0; i < y.size(); ++i)
+            if (i % stride < width)
+                x.push_back(y[i]);
+            else if (std::memcmp(&y[i], &untouched, sizeof(H)) != 0)
+                throw std::runtime_error("attention: written into the gap behind a position");
         return x;
     }
 
