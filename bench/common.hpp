@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <sys/resource.h>
@@ -50,8 +51,13 @@ struct options {
 
 // ---- the command line ----
 
-inline options parse(int argc, char** argv, const char* name, const char* about) {
+// `on`: the machine that is measured. A GPU knows nothing of the host's threads and CPU time.
+enum class on { cpu, gpu };
+
+inline options parse(int argc, char** argv, const char* name, const char* about,
+                     on machine = on::cpu) {
     options o;
+    const bool cpu = machine == on::cpu;
     const auto refuse = [&](const std::string& text) {
         std::fprintf(stderr, "bench %s: %s; --help lists the options\n", name, text.c_str());
         std::exit(2);
@@ -73,7 +79,7 @@ inline options parse(int argc, char** argv, const char* name, const char* about)
                 refuse(key + " '" + text + "': wanted is a number from 1 to 1024");
             return n;
         };
-        if (key == "--threads")
+        if (cpu && key == "--threads")
             o.threads = number();
         else if (key == "--pairs")
             o.pairs = number();
@@ -83,20 +89,22 @@ inline options parse(int argc, char** argv, const char* name, const char* about)
             o.json = value();
         else if (word == "--quick")
             o.quick = true;
-        else if (word == "--cpu-time")
+        else if (cpu && word == "--cpu-time")
             o.cpu_time = true;
         else if (word == "--help" || word == "-h") {
+            std::printf("./run bench %s [options]\n%s\n\n", cpu ? name : "--device cuda", about);
+            if (cpu) std::printf("  --threads N   threads of both sides (%d)\n", o.threads);
             std::printf(
-                "./run bench %s [options]\n%s\n\n"
-                "  --threads N   threads of both sides (%d)\n"
                 "  --pairs N     times that each side is measured, in turn (%d)\n"
                 "  --only TEXT   rows whose name has TEXT in it\n"
-                "  --quick       tiny sizes, 3 pairs: shows that it runs, measures nothing\n"
-                "  --cpu-time    CPU time, not the time that passes: for a machine that others\n"
-                "                use, best with --threads 1\n"
-                "  --json FILE   append one JSON object a row\n"
-                "  --help        this\n",
-                name, about, o.threads, o.pairs);
+                "  --quick       tiny sizes, 3 pairs: shows that it runs, measures nothing\n",
+                o.pairs);
+            if (cpu)
+                std::printf(
+                    "  --cpu-time    CPU time, not the time that passes: for a machine that others\n"
+                    "                use, best with --threads 1\n");
+            std::printf("  --json FILE   append one JSON object a row\n"
+                        "  --help        this\n");
             std::exit(0);
         } else
             refuse("unknown option '" + word + "'");
@@ -181,15 +189,21 @@ struct side {
 
 class table {
 public:
+    // Seconds that s.run(), so many times, takes by another clock than the host's.
+    using watch = std::function<double(const side& s, int times)>;
+
     table(const options& o, const char* name) : o_(o), name_(name) {
         std::fprintf(stderr, "bench %s: %s, %d threads of %u, load average %.1f%s\n", name,
                      cpu_name().c_str(), o.threads, std::thread::hardware_concurrency(),
                      load_average(), o.cpu_time ? ", CPU time instead of time" : "");
-        std::printf("%-40s %-15s %-37s %-19s %-8s %-4s %s\n", name, "ours", "against",
-                    "ratio (range)", "goal", "", "load, others, steal");
-        std::fflush(stdout);
+        header();
     }
-
+    table(const options& o, const char* name, const std::string& machine, watch seconds)
+        : o_(o), name_(name), watch_(std::move(seconds)) {
+        std::fprintf(stderr, "bench %s: %s, load average %.1f\n", name, machine.c_str(),
+                     load_average());
+        header();
+    }
     // Is a row of this name wanted? Ask before allocating its arrays.
     bool wants(const std::string& row) const { return row.find(o_.only) != std::string::npos; }
 
@@ -226,6 +240,11 @@ public:
     }
 
 private:
+    void header() const {
+        std::printf("%-40s %-15s %-37s %-19s %-8s %-4s %s\n", name_, "ours", "against",
+                    "ratio (range)", "goal", "", "load, others, steal");
+        std::fflush(stdout);
+    }
     static double median(std::vector<double> x) {
         std::sort(x.begin(), x.end());
         const std::size_t n = x.size();
@@ -233,6 +252,7 @@ private:
     }
     double measure(const side& s, int times) const {
         s.before();
+        if (watch_) return std::max(1e-9, watch_(s, times));
         const clockid_t clock = o_.cpu_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
         const double began = clock_seconds(clock);
         for (int i = 0; i < times; ++i) s.run();
@@ -282,6 +302,7 @@ private:
 
     const options& o_;
     const char* name_;
+    watch watch_; // empty: the host's clock
 };
 
 // ---- what is measured against ----
