@@ -92,17 +92,19 @@ inline options parse(int argc, char** argv, const char* name, const char* about,
         else if (cpu && word == "--cpu-time")
             o.cpu_time = true;
         else if (word == "--help" || word == "-h") {
-            std::printf("./run bench %s [options]\n%s\n\n", cpu ? name : "--device cuda", about);
-            if (cpu) std::printf("  --threads N   threads of both sides (%d)\n", o.threads);
+            std::printf("./run bench %s [options]\n%s\n\n", cpu ? name : "--device cuda",
+                        about);
+            if (cpu)
+                std::printf("  --threads N   threads of both sides (%d)\n", o.threads);
             std::printf(
                 "  --pairs N     times that each side is measured, in turn (%d)\n"
                 "  --only TEXT   rows whose name has TEXT in it\n"
                 "  --quick       tiny sizes, 3 pairs: shows that it runs, measures nothing\n",
                 o.pairs);
-            if (cpu)
-                std::printf(
-                    "  --cpu-time    CPU time, not the time that passes: for a machine that others\n"
-                    "                use, best with --threads 1\n");
+            std::printf("%s", cpu ? "  --cpu-time    CPU time, not the time that passes: for a "
+                                    "machine that others\n"
+                                    "                use, best with --threads 1\n"
+                                  : "");
             std::printf("  --json FILE   append one JSON object a row\n"
                         "  --help        this\n");
             std::exit(0);

@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
     const bench::options o = bench::parse(argc, argv, "cuda", about, bench::on::gpu);
     const std::string missing = mpt::kernels::device_missing();
     if (!missing.empty()) {
-        std::fprintf(stderr, "bench cuda: no GPU can be used (%s); './run bench' measures the CPU\n",
+        std::fprintf(stderr,
+                     "bench cuda: no GPU can be used (%s); './run bench' measures the CPU\n",
                      missing.c_str());
         return no_device;
     }

@@ -44,7 +44,7 @@ inline void bench_products(table& table, const gpu& g, const options& o) {
     using namespace mpt::kernels;
     const int n = o.size(4096, 72);
     const product_shape square{n, n, n};
-    // fp32: other orders of sums of n products. 16 bits: one rounding. tf32: two operands' rounding.
+    // fp32: another order of n products. 16 bits: one rounding. tf32: that of two operands.
     const double fp32 = 1e-5, half = 0x1p-8, tf = 0x1p-9;
     const auto steps = [&](const char* name, product_step<float> step, double goal) {
         bench_product<float>(table, g, std::string("matmul ") + name + ", " + square.text(), step,

@@ -10,7 +10,7 @@ cases='help unknown-command no-command launcher launcher-off slurm-alone built-p
  second-start build-fails compile-fails no-compiler no-sudo apt apt-fails moved-folder stdout chapter-list chapter-names
  chapter-unknown sample doctor doctor-bare copy-where copy-what copy-unknown copy-option copy-value
  copy-namespace copy-clash copy-again copy-nowhere copy-anywhere copy-short copy-closure copy-licence
- copy-macros gpu gpu-refused gpu-asked gpu-later gpu-old-nvcc gpu-doctor gpu-chapter'
+ copy-macros gpu gpu-refused gpu-asked gpu-later gpu-old-nvcc gpu-doctor gpu-chapter gpu-bench'
 if [ "$1" = --list ]; then echo "$cases" | tr ' ' '\n' | grep .; exit; fi
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -230,6 +230,16 @@ case $2 in
         try env PMI_RANK=0 "$run" chapter 5 --device cuda; wants 0; silent_but here
         rm "$work/build/bin/chapter_05_kernels_cuda"
         try env PMI_RANK=0 "$run" chapter 5 --device cuda; wants 3 "'./run build mpt_cuda' first" ;;
+    gpu-bench)
+        mkdir "$work/tree/bench"; printf '// SPDX-License-Identifier: MIT\n// cast.cpp -- whole arrays.\n' >"$work/tree/bench/cast.cpp"
+        try "$run" bench --help; wants 0 '--device cuda'; wants 0 'whole arrays.'; built_nothing
+        try "$run" bench --device cuda; wants 3 'no GPU was found'; wants 3 'the rows of the CPU'; silent
+        tools_of_a_gpu; rm -rf "$work/build"
+        try "$run" bench --quick --device cuda; wants 0; silent_but 'program: --quick'
+        called 'target bench_cuda$' || fail 'the target'
+        try "$run" bench 'softmax f' --device=cuda --pairs 3; silent_but 'program: --only softmax f --pairs 3'
+        try "$run" bench cuda; wants 2 'there are: cast'; cp "$work/build/bin/made" "$work/build/bin/bench_cast"
+        try "$run" bench --quick; wants 0; silent_but 'program: --quick' ;;  # not the GPU's
     *) echo "no case '$2'"; exit 2 ;;
 esac
 echo "ok: $2"
