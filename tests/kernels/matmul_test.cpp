@@ -137,11 +137,11 @@ TEST_CASE("each step asks less of the memory than the one before") {
     CHECK(tiled.sectors_a_load() == 4);
     CHECK(tiled.shared_load_requests == naive.global_load_requests);
     CHECK(tiled.shared_load_conflicts + tiled.shared_store_conflicts == 0);
-    // One block: each element comes once. 4 + 4 numbers of a tile serve 16 products. (A pack of
-    // four counts here as four accesses; on a GPU it is one.)
+    // One block: each element comes once, in packs of four. 4 + 4 numbers of a tile, a pack each,
+    // serve 16 products.
     const auto registers = counts_of(matmul_registers<float>);
-    CHECK(registers.global_load_requests == 2 * 64 * 64 / 32);
-    CHECK(registers.shared_load_requests == 8 * 64 * (4 + 4)); // 8 warps, 64 k
+    CHECK(registers.global_load_requests == 2 * 64 * 64 / 32 / 4);
+    CHECK(registers.shared_load_requests == 8 * 64 * (1 + 1)); // 8 warps, 64 k
     CHECK(registers.shared_load_conflicts == 0);
     for (const bool a : {false, true}) // nor however the operands lie, nor with tiles of 128
         for (const bool b : {false, true}) {

@@ -317,7 +317,8 @@ damage)
     [ "$status" = 1 ] || fail "status $status with a full disk: $(cat err.txt)"; ok
     grep -q 'checkpoint bad/checkpoints/step-00000012.tmp/.*: cannot be written past byte' err.txt || fail "$(cat err.txt)"; ok
     grep -q 'the newest checkpoint that is whole is bad/checkpoints/step-00000008$' err.txt || fail "$(cat err.txt)"; ok
-    [ "$(ls bad/checkpoints)" = step-00000008 ] || fail "left behind: $(ls bad/checkpoints)"; ok
+    there=$(ls bad/checkpoints) # the resume has put the pointer back, the failed save left nothing
+    [ "$(echo $there)" = 'latest step-00000008' ] || fail "left behind: $there"; ok
     "$train" --resume --out bad --data "$corpus" >out.txt 2>err.txt || fail "with room again: $(cat err.txt)"
     same_run good bad
     ;;
