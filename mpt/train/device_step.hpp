@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /// @file device_step.hpp
 /// The step on kernels: what the host need not know is decided on the device.  tier 5, needs:
-/// kernels/adamw8bit.cuh kernels/scale.cuh nn/kernels.hpp train/block_moments.hpp
-/// train/loss_scale.hpp
+/// kernels/adamw8bit.cuh kernels/scale.cuh nn/kernels.hpp nn/strategy.hpp
+/// train/block_moments.hpp train/loss_scale.hpp
 ///
 /// Idea     The verbs of a step in their order: begin, (forward, backward), inspect, decide, the
 ///          optimizer, end. Each becomes kernels; loss scale, found_inf, norm, rate and counts stay
@@ -18,6 +18,7 @@
 #include "mpt/kernels/adamw8bit.cuh"   // adamw, adamw8bit
 #include "mpt/kernels/scale.cuh"       // step_state, step_rules, step_row, begin_step, decide, ...
 #include "mpt/nn/kernels.hpp"          // kernel_ops, on_device, device_queue, mark
+#include "mpt/nn/strategy.hpp"         // owned_gradients
 #include "mpt/train/block_moments.hpp" // block_moments, moment_parts, optimizer_state, check_step
 #include "mpt/train/loss_scale.hpp"    // loss_scale
 
