@@ -13,7 +13,7 @@ MPT_DOCS_OUT=$out
 MPT_VERSION=$(sed -n 's/.*version\[\] *= *"\([0-9.]*\)".*/\1/p' mpt/base/version.hpp)
 exists() { for f in "$@"; do if [ -e "$f" ]; then printf '%s ' "$f"; fi; done; }
 MPT_DOCS_INPUT=$(exists README.md docs mpt chapters)
-MPT_DOCS_EXAMPLES=$(exists chapters mpt tests .)
+MPT_DOCS_EXAMPLES=$(exists chapters mpt tests CMakeLists.txt CMakePresets.json README.md)
 MPT_DOCS_IMAGES=$(exists docs docs/images)
 css=/usr/share/doxygen-awesome-css
 MPT_DOCS_CSS=$(exists $css/doxygen-awesome.css)
