@@ -2,7 +2,7 @@
 /// @file checks.hpp
 /// Every access of a kernel, looked at.                                    tier 2, needs:
 /// simt/block.hpp simt/counts.hpp simt/hooks.hpp simt/memcheck.hpp simt/racecheck.hpp
-/// simt/report.hpp simt/settings.hpp
+/// simt/report.hpp simt/settings.hpp simt/sites.hpp
 ///
 /// Idea     The compiler calls us before each load and store (probe.hpp), the emulator when threads
 ///          meet (hooks.hpp). An access is placed (memcheck), must have been written before
@@ -20,6 +20,7 @@
 #include "mpt/simt/racecheck.hpp" // access_history
 #include "mpt/simt/report.hpp"    // report, observation, collecting
 #include "mpt/simt/settings.hpp"  // settings
+#include "mpt/simt/sites.hpp"     // site_table
 
 #include <algorithm>
 #include <cstddef>
@@ -30,8 +31,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -50,14 +49,7 @@ public:
     request_counter* counter = nullptr; // counting.hpp
     bool active = true;                 // settings().checks of the launch
 
-    /// An instruction that was seen: what it is, and where.
-    struct site {
-        code_place at;
-        access_kind kind = access_kind::load;
-        bool emulator = false; // in a function of the emulator or of fp16 and bf16
-        bool by_warp = false;  // by all lanes of a warp in one word: a matrix of nvcuda::wmma
-    };
-    const std::vector<site>& sites() const { return sites_; }
+    const site_table& sites() const { return sites_; }
     void kernel_exists(const void* function) { kernels_.push_back(function); }
 
     // ---- from the emulator ----
@@ -101,8 +93,7 @@ public:
         parameters_ = {reinterpret_cast<std::uintptr_t>(l.arguments),
                        reinterpret_cast<std::uintptr_t>(l.arguments) + l.arguments_bytes};
         if (threads_ < threads) resize(threads, site_room_);
-        calls_room_.assign(threads, {});
-        calls_ = calls_room_.data();
+        sites_.begin_block(threads);
         if (counter) counter->begin_block(threads);
     }
     void block_end() {
@@ -153,52 +144,27 @@ public:
     /// `align`: what the address must be a multiple of.
     MPT_SIMT_QUIET void access(std::uintptr_t at, std::uint32_t bytes, access_kind kind,
                                std::uint32_t align, std::uintptr_t pc) {
-        unsigned s = site_of(pc, kind);
-        const bool inside = sites_data_[s].emulator;
-        if (inside) {
-            const bool by_warp = sites_data_[s].by_warp;
-            s = caller(kind, s);
-            if (by_warp) sites_data_[s].by_warp = true;
-        }
+        const unsigned own = sites_.of(pc, kind);
+        const bool inside = sites_[own].emulator;
+        const unsigned s = inside ? sites_.caller(thread_, own) : own;
         look(at, bytes, kind, align, s, inside);
     }
     void access(std::uintptr_t at, std::uint32_t bytes, access_kind kind, place where) {
         if (!active) return;
-        const auto found = told_.try_emplace({where.file, where.line, int(kind)}, 0);
-        if (found.second) found.first->second = new_site({{0, where}, kind, false, false});
-        look(at, bytes, kind, bytes, found.first->second, false);
+        look(at, bytes, kind, bytes, sites_.of(where, kind), false);
         if (kind == access_kind::atomic) history_.order.atomic(thread_, at);
     }
     void piece(std::uintptr_t pc) {
-        const unsigned s = site_of(pc, access_kind::branch);
-        if (!sites_data_[s].emulator) counter->piece(thread_, s);
+        const unsigned s = sites_.of(pc, access_kind::branch);
+        if (!sites_[s].emulator) counter->piece(thread_, s);
     }
-    MPT_SIMT_QUIET void call(std::uintptr_t from) {
-        call_stack& c = calls_[thread_];
-        if (c.depth < 16) c.from[c.depth] = from;
-        ++c.depth;
-    }
-    MPT_SIMT_QUIET void call_ends() {
-        call_stack& c = calls_[thread_];
-        if (c.depth > 0) --c.depth;
-    }
+    MPT_SIMT_QUIET void call(std::uintptr_t from) { sites_.call(thread_, from); }
+    MPT_SIMT_QUIET void call_ends() { sites_.call_ends(thread_); }
 
 private:
-    struct call_stack {
-        unsigned depth = 0;
-        std::uintptr_t from[16];
-    };
     // What a thread did last at a site: the same again in the same step needs no new record.
     struct last_access {
         std::uint32_t step = 0, id = 0;
-    };
-    struct told_key {
-        const char* file;
-        unsigned line;
-        int kind;
-        bool operator<(const told_key& o) const {
-            return std::tie(file, line, kind) < std::tie(o.file, o.line, o.kind);
-        }
     };
 
     MPT_SIMT_QUIET void look(std::uintptr_t at, std::uint32_t bytes, access_kind kind,
@@ -236,6 +202,7 @@ private:
             if (!all) uninitialized(at, bytes, shared, s, written);
         }
         if (which.races) {
+            if (s >= site_room_) resize(threads_, 2 * s);
             last_access& last = last_[std::size_t(thread_) * site_room_ + s];
             if (last.step != history_.order.step(thread_)) remember(last, s);
             const std::uint32_t id = touch(m->cells(at), bytes, last.id, shared);
@@ -287,43 +254,6 @@ private:
         statics_->allow(name(l.function), names_, indices);
     }
 
-    // ---- sites ----
-
-    MPT_SIMT_QUIET unsigned site_of(std::uintptr_t pc, access_kind kind) {
-        const std::uintptr_t key = pc << 2 | unsigned(kind);
-        const slot& s = slots_[key * 0x9E3779B97F4A7C15u >> 52];
-        return s.key == key ? s.site : find_site(pc, kind, key);
-    }
-    unsigned find_site(std::uintptr_t pc, access_kind kind, std::uintptr_t key) {
-        const auto [found, fresh] = by_key_.try_emplace(key, 0);
-        if (fresh) {
-            const symbol* f = program::self().function_at(pc - 1);
-            const auto is = [&](const char* prefix) { return f && f->name.rfind(prefix, 0) == 0; };
-            found->second =
-                new_site({{pc, {}},
-                          kind,
-                          is("_ZN3mpt4simt") || is("_ZNK3mpt4simt") || is("_ZN3mpt4fp16") ||
-                              is("_ZNK3mpt4fp16") || is("_ZN3mpt4bf16") || is("_ZNK3mpt4bf16"),
-                          is("_ZN3mpt4simt6nvcuda")});
-        }
-        slots_[key * 0x9E3779B97F4A7C15u >> 52] = {key, found->second};
-        return found->second;
-    }
-    unsigned new_site(const site& s) {
-        sites_.push_back(s);
-        sites_data_ = sites_.data();
-        if (sites_.size() > site_room_) resize(threads_, 2 * site_room_);
-        return unsigned(sites_.size() - 1);
-    }
-    // A function of the emulator, such as __ldg: whoever called it is meant.
-    unsigned caller(access_kind kind, unsigned s) {
-        const call_stack& c = calls_[thread_];
-        for (unsigned i = std::min(c.depth, 16u); i-- > 0;) {
-            const unsigned up = site_of(c.from[i], kind);
-            if (!sites_[up].emulator) return up;
-        }
-        return s;
-    }
     void resize(std::uint32_t threads, std::size_t sites) {
         std::vector<last_access> bigger(threads * sites);
         for (std::size_t t = 0; t < std::min(threads, threads_); ++t)
@@ -389,11 +319,6 @@ private:
         block::here().give_up(std::make_exception_ptr(error("a check ended the launch")));
     }
 
-    struct slot {
-        std::uintptr_t key = 0;
-        unsigned site = 0;
-    };
-
     std::mutex turn_;
     const launch_info* launch_ = nullptr;
     report report_;
@@ -409,17 +334,11 @@ private:
     std::uint32_t block_number_ = 0, thread_ = 0;
     bool stopped_ = false;
 
-    std::vector<site> sites_;
-    site* sites_data_ = nullptr;
-    std::unordered_map<std::uintptr_t, unsigned> by_key_;
-    std::map<told_key, unsigned> told_;
-    slot slots_[4096];
+    site_table sites_;
     std::vector<last_access> last_room_; // thread * site_room_ + site
     last_access* last_ = nullptr;
     std::uint32_t threads_ = 0;
     std::size_t site_room_ = 0;
-    std::vector<call_stack> calls_room_;
-    call_stack* calls_ = nullptr; // of each thread
 };
 
 /// One a process: launches of several system threads take turns. Never destroyed: device memory may
