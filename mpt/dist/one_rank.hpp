@@ -16,6 +16,7 @@
 #include "mpt/train/grad_accum.hpp" // accumulate
 
 #include <cstddef>
+#include <span>
 
 namespace mpt {
 
@@ -51,6 +52,7 @@ public:
 
     pieces<T> mine(device_span<T> weights) override { return parts(weights); }
     void publish(device_span<T>) override {}
+    void add_shards(std::span<double>) override {}
 
 private:
     template <class E>

@@ -19,6 +19,8 @@
 #include "mpt/base/device_span.hpp" // device_span
 #include "mpt/nn/params.hpp"        // pieces
 
+#include <span>
+
 namespace mpt {
 
 /// Gradients of a window on their way: backward writes a micro-batch's, `ready` adds them up.
@@ -62,6 +64,9 @@ public:
     virtual pieces<T> mine(device_span<T> weights) = 0;
     /// The owners have updated their parts: make `weights` what acquire() expects.
     virtual void publish(device_span<T> weights) = 0;
+
+    /// Numbers summed over what this rank owns become those over all. Every rank calls it.
+    virtual void add_shards(std::span<double> sums) = 0;
 };
 
 } // namespace mpt
