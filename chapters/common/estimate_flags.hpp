@@ -161,9 +161,9 @@ inline mpt::training_plan plan_of(const choices& o, int ranks, int stage) {
                   : o.optimizer == "sgd"      ? optimizer_kind::sgd
                                               : optimizer_kind::adamw;
     p.ranks = ranks, p.stage = stage, p.micro_batches = o.micro_batches;
-    p.reduce = o.reduce == "once"    ? reduce_mode::once
-               : o.reduce == "every" ? reduce_mode::every
-                                     : reduce_mode::usual;
+    p.reduce = o.reduce == "once"    ? reduce_when::once
+               : o.reduce == "every" ? reduce_when::every
+                                     : reduce_when::usual;
     p.offload = o.offload == "host"   ? offload_to::host
                 : o.offload == "file" ? offload_to::file
                                       : offload_to::none;

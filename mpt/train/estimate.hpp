@@ -35,7 +35,7 @@ enum class optimizer_kind {
 };
 
 /// When the gradients of a window's micro-batches are reduced over the ranks.
-enum class reduce_mode {
+enum class reduce_when {
     usual, // once in stages 0 and 1, every in 2 and 3
     once,  // summed on the rank, whole, and reduced at the window's end: fewest bytes sent
     every  // each one as it comes, so that a rank sums its shard only
@@ -55,11 +55,11 @@ struct training_plan {
     int ranks = 1;
     int stage = 0; // of ZeRO; 0: plain data parallelism
     int micro_batches = 1;
-    reduce_mode reduce = reduce_mode::usual;
+    reduce_when reduce = reduce_when::usual;
     offload_to offload = offload_to::none;
 
     bool reduces_every() const {
-        return reduce == reduce_mode::every || (reduce == reduce_mode::usual && stage >= 2);
+        return reduce == reduce_when::every || (reduce == reduce_when::usual && stage >= 2);
     }
 };
 

@@ -120,7 +120,7 @@ TEST_CASE("more ranks or a higher stage never take more; more micro-batches neve
                     training_plan p = plan_of(N, stage), more = plan_of(N + 3, stage);
                     p.optimizer = more.optimizer = o;
                     p.micro_batches = more.micro_batches = M;
-                    p.reduce = more.reduce = reduce_mode::every;
+                    p.reduce = more.reduce = reduce_when::every;
                     CHECK(states(more) <= states(p));
                     training_plan next = p;
                     next.stage = std::min(stage + 1, 3);
@@ -129,7 +129,7 @@ TEST_CASE("more ranks or a higher stage never take more; more micro-batches neve
                     next.micro_batches = M + 1;
                     CHECK(states(next) >= states(p));
                     next = p;
-                    next.reduce = reduce_mode::once; // never less than every
+                    next.reduce = reduce_when::once; // never less than every
                     CHECK(states(next) >= states(p));
                     for (const offload_to away : {offload_to::host, offload_to::file}) {
                         next = p;
@@ -144,11 +144,11 @@ TEST_CASE("sums of a window: whole with once, a shard with every; nothing for on
     for (int stage = 0; stage <= 3; ++stage)
         for (const bool every : {false, true}) {
             training_plan p = plan_of(4, stage);
-            p.reduce = every ? reduce_mode::every : reduce_mode::once;
+            p.reduce = every ? reduce_when::every : reduce_when::once;
             CHECK(estimate_bytes(m, p).at(kind::sums) == 0);
             p.micro_batches = 5;
             CHECK(estimate_bytes(m, p).at(kind::sums) == (every && stage > 0 ? 1000 : 4000));
-            p.reduce = reduce_mode::usual;
+            p.reduce = reduce_when::usual;
             CHECK(estimate_bytes(m, p).at(kind::sums) == (stage >= 2 ? 1000 : 4000));
         }
 }
