@@ -13,7 +13,7 @@
 /// Breaks   the gradient of wte comes from the head and, last, from the embedding: ready only then
 /// Source   Radford et al. 2019, section 2.3; Press and Wolf 2017, arXiv:1608.05859 (tied head)
 /// See      gpt_layout.hpp (sizes, parameters), gpt_acts.hpp (activations), checkpointing.hpp
-///          (blocks that are run again), chapters/19_gpt.cpp, tests/nn/gpt_test.cpp
+///          (blocks that are run again), chapters/28_gpt.cpp, tests/nn/gpt_test.cpp
 #pragma once
 #include "mpt/nn/batch.hpp"      // batch
 #include "mpt/nn/gpt_acts.hpp"   // gpt_acts, segment

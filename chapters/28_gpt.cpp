@@ -136,7 +136,7 @@ int train(const choices& o) {
 
 int main(int argc, char** argv) {
     choices o;
-    arguments args(argc, argv, "19_gpt", "The whole step: a small GPT in 16 bits learns to write.");
+    arguments args(argc, argv, "28_gpt", "The whole step: a small GPT in 16 bits learns to write.");
     args.add("--precision", o.precision, "of weights and activations", {"fp32", "fp16", "bf16"});
     args.add("--steps", o.steps, "training steps", 20);
     args.add("--micro-batches", o.micro_batches, "a step", 1, 64);
