@@ -22,11 +22,11 @@
 #include <utility>
 #include <vector>
 
-/// The micro-batches of one step. On one rank its tokens are all tokens.
+/// The micro-batches of one step, on this rank.
 struct window {
     std::vector<mpt::batch> micro_batches;
     std::vector<long> valid; // targets of each that are not ignored
-    long tokens = 0;         // ... of all of them
+    long tokens = 0;         // ... of all of them; on one rank these are all tokens
     auto begin() const { return micro_batches.begin(); }
     auto end() const { return micro_batches.end(); }
 };
@@ -34,10 +34,11 @@ struct window {
 /// A text as windows of up to M micro-batches of (B,T) tokens.
 class windows {
 public:
-    /// path: "" is the corpus that comes with mpt.
-    windows(const mpt::loops& ops, mpt::memory& mem, const std::string& path, int M, int B, int T)
+    /// path: "" is the corpus that comes with mpt. rank, ranks: whose windows.
+    windows(const mpt::loops& ops, mpt::memory& mem, const std::string& path, int M, int B, int T,
+            int rank = 0, int ranks = 1)
         : text(mpt::load_tokens(path.empty() ? MPT_CORPUS : path)), ops_(ops), M_(M), B_(B), T_(T),
-          n_(std::size_t(B) * std::size_t(T)),
+          rank_(rank), ranks_(ranks), n_(std::size_t(B) * std::size_t(T)),
           inputs_(mem, mpt::kind::data, n_ * std::size_t(M), "inputs"),
           targets_(mem, mpt::kind::data, n_ * std::size_t(M), "targets") {
         mpt::check(text.vocabulary == 256, "data ", text.name, ": has tokens of a vocabulary of ",
@@ -54,25 +55,30 @@ public:
     /// One of `count` micro-batches, after edit(row, targets) for each row of the window.
     template <class Edit>
     window make(long step, int count, Edit edit) {
-        return fill(step, count, [&](long first_row, std::span<int> in, std::span<int> out) {
-            mpt::draw_batch(text, 1, step, first_row, B_, T_, in, out);
+        return fill(step, count, [&](long row, std::span<int> in, std::span<int> out) {
+            mpt::draw_batch(text, 1, step, row, B_, T_, in, out);
             for (int b = 0; b < B_; ++b)
-                edit(first_row + b, out.subspan(std::size_t(b) * std::size_t(T_), std::size_t(T_)));
+                edit(row + b, out.subspan(std::size_t(b) * std::size_t(T_), std::size_t(T_)));
         });
     }
     /// Held-out text, the same every time.
     window held_out() {
-        return fill(0, M_, [&](long first_row, std::span<int> in, std::span<int> out) {
-            mpt::validation_batch(text, M_ * B_, int(first_row), B_, T_, in, out);
+        return fill(0, M_, [&](long row, std::span<int> in, std::span<int> out) {
+            mpt::validation_batch(text, M_ * ranks_ * B_, int(row), B_, T_, in, out);
         });
     }
 
 private:
+    //! [rows]
+    // The row of the joined batch that this rank's micro-batch begins with.
+    long first_row(int micro) const { return (long(micro) * ranks_ + rank_) * B_; }
+    //! [rows]
+
     template <class Draw>
     window fill(long step, int count, Draw draw) {
         window w;
         for (int micro = 0; micro < count; ++micro) {
-            const long row = long(micro) * B_;
+            const long row = first_row(micro);
             std::vector<int> in(n_), out(n_); // on the host
             draw(row, std::span(in), std::span(out));
             const auto inputs = inputs_.span().subspan(n_ * std::size_t(micro), n_);
@@ -86,7 +92,7 @@ private:
         return w;
     }
     const mpt::loops& ops_;
-    int M_, B_, T_;
+    int M_, B_, T_, rank_, ranks_;
     std::size_t n_;                     // tokens of a micro-batch
     mpt::buffer<int> inputs_, targets_; // (M,B,T)
 };
@@ -135,6 +141,14 @@ struct gpt_run {
         }
         ops.fill(owned.m, 0.0f);
         ops.fill(owned.v, 0.0f);
+    }
+
+    /// The elements of a device's span, on the host.
+    template <class E>
+    std::vector<std::remove_const_t<E>> on_host(mpt::device_span<E> from) const {
+        std::vector<std::remove_const_t<E>> to(from.size());
+        ops.copy_to_host(to, from);
+        return to;
     }
 
     /// Mean loss of a window.
