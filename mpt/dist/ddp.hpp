@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /// @file ddp.hpp
 /// Data-parallel: every rank holds everything, and gradients are added over ranks.  tier 6, needs:
-/// comm/communicator.hpp dist/bucket.hpp dist/partition.hpp dist/reduce_mode.hpp nn/cpu.hpp
-/// nn/strategy.hpp train/grad_accum.hpp
+/// comm/communicator.hpp dist/bucket.hpp dist/narrator.hpp dist/partition.hpp dist/ready_order.hpp
+/// dist/reduce_mode.hpp nn/cpu.hpp nn/strategy.hpp train/grad_accum.hpp
 ///
 /// Idea     Each rank has its own micro-batches. When a bucket's last gradient is there its
 ///          all_reduce begins, and backward goes on with the units before it. Then every rank has
@@ -17,7 +17,9 @@
 #pragma once
 #include "mpt/comm/communicator.hpp" // communicator, handle
 #include "mpt/dist/bucket.hpp"       // bucket, buckets
+#include "mpt/dist/narrator.hpp"     // narrator
 #include "mpt/dist/partition.hpp"    // partition
+#include "mpt/dist/ready_order.hpp"  // ready_order
 #include "mpt/dist/reduce_mode.hpp"  // reduce_mode
 #include "mpt/nn/cpu.hpp"            // cpu
 #include "mpt/nn/strategy.hpp"       // strategy, gradients, owned_gradients
@@ -33,10 +35,13 @@ namespace mpt {
 template <class T, class On = cpu>
 class ddp : public strategy<T> {
 public:
+    narrator narrate;
+
     /// All outlive the strategy. micros: micro-batches of a window.
     ddp(const On& on, const layout& map, communicator& comm, int micros,
         reduce_mode mode = reduce_mode::once, std::size_t most = bucket_bytes)
-        : on_(on), map_(map), comm_(comm), cut_(map, comm.size()), micros_(micros), mode_(mode) {
+        : narrate{comm.rank()}, on_(on), map_(map), comm_(comm), cut_(map, comm.size()),
+          micros_(micros), mode_(mode), order_(map, micros) {
         for (const bucket& b : buckets(map, once() ? sizeof(float) : sizeof(T), most))
             slots_.push_back({b, 0, {}, -1});
     }
@@ -52,17 +57,23 @@ public:
     }
 
     void ready(gradients<T>& grads, int unit, int micro) override {
+        order_.next(unit, micro);
         slot& s = slot_of(unit);
         if (once()) accumulate<T>(on_, part(grads.sum, unit), part(grads.micro, unit), micro == 0);
         if (once() && micro + 1 < micros_) return;
         if (++s.ready < s.of.end - s.of.first) return;
         s.ready = 0;
         s.micro = micro;
+        narrate("adds up gradients of ", map_.units[std::size_t(s.of.first)].name,
+                s.of.end - s.of.first > 1 ? " and those behind it" : "",
+                " over ranks: ", s.of.size * (once() ? sizeof(float) : sizeof(T)),
+                " bytes, keeps all");
         s.way = once() ? comm_.start_all_reduce(grads.sum.subspan(s.of.begin, s.of.size))
                        : comm_.start_all_reduce(grads.micro.subspan(s.of.begin, s.of.size));
     }
 
     owned_gradients<T> finish(gradients<T>& grads) override {
+        order_.finish();
         for (slot& s : slots_) arrive(grads, s);
         owned_gradients<T> own;
         if (grads.sum.empty())
@@ -123,6 +134,7 @@ private:
     partition cut_;
     int micros_;
     reduce_mode mode_;
+    ready_order order_;
     std::vector<slot> slots_;
 };
 

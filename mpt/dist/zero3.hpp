@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+/// @file zero3.hpp
+/// ZeRO, stage 3: each rank keeps a part of the weights, too.              tier 6, needs:
+/// base/memory.hpp dist/zero2.hpp nn/cpu.hpp
+///
+/// Idea     A unit's weights are gathered before they are used and freed after. The unit released
+///          last stays until another is gathered or released: the end of forward and the begin of
+///          backward are then one gather. The order of the first micro-batch is remembered; from
+///          then on the next unit is gathered while this one computes. Nothing is published.
+/// Formula  whole at a time, for a GPT with U parameters in unit 0, B in a block, k blocks in a
+///          segment that is run again (or 1), a = ahead: gradients and weights, padded,
+///          max(2 U + a B, U + (1 + a) B + (k + a) B)
+/// Costs    memory: 16/N bytes a 16-bit parameter with Adam, + 4/N of fp32 sums.  traffic: two
+///          gathers of each unit a micro-batch, (N-1)/N of 3 M elements a parameter; once: 2 M + 1
+/// Breaks   weights used after release, or kept over an update: NaN, or the old ones
+/// Source   Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 5.3 (P_os+g+p); Zhao et al.
+///          2023, PyTorch FSDP, arXiv:2304.11277, sections 3.2, 3.3 (units, prefetch)
+/// See      zero2.hpp (gradients), nn/gpt.hpp (who acquires), tests/dist/zero_test.cpp
+#pragma once
+#include "mpt/base/memory.hpp" // buffer
+#include "mpt/dist/zero2.hpp"  // zero2: collect, ready, finish
+#include "mpt/nn/cpu.hpp"      // cpu
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace mpt {
+
+/// On: what adds up gradients, the cpu or a list of operations that accumulate() knows.
+template <class T, class On = cpu>
+class zero3 : public zero2<T, On> {
+public:
+    /// As zero2. ahead: 0: a unit is gathered when it is asked for; else the next one beside it.
+    zero3(const On& on, const layout& map, communicator& comm, memory& mem, int micros,
+          reduce_mode mode = reduce_mode::every, int ahead = 1)
+        : zero2<T, On>(on, map, comm, mem, micros, mode, ahead), rooms_(map.units.size()) {}
+
+    device_span<const T> acquire(device_span<const T> weights, int unit) override {
+        const std::size_t size = this->map_.units[std::size_t(unit)].size();
+        if (this->alone()) return cut_.shard_of(weights, unit).first(size);
+        room& r = rooms_[std::size_t(unit)];
+        if (r.whole.size() == 0) gather(weights, unit);
+        r.way.wait();
+        ++r.held;
+        if (kept_ == unit) kept_ = none;
+        if (coming_ == unit) coming_ = none;
+        const int next = follow(unit);
+        if (next != none && rooms_[std::size_t(next)].whole.size() == 0) {
+            gather(weights, next);
+            coming_ = next;
+        }
+        return std::as_const(r.whole).span().first(size);
+    }
+
+    void release(int unit) override {
+        if (this->alone()) return;
+        room& r = rooms_[std::size_t(unit)];
+        check(r.held > 0, "zero3: release of ", this->name(unit), ", which is not acquired");
+        if (--r.held > 0) return;
+        drop(kept_);
+        kept_ = unit;
+    }
+
+    void ready(gradients<T>& grads, int unit, int micro) override {
+        zero2<T, On>::ready(grads, unit, micro);
+        if (!this->order_.between()) return;
+        if (learned_.empty() || seen_.size() < learned_.size()) // longer: with passes beside it
+            learned_ = seen_;
+        seen_.clear();
+        lost_ = false;
+    }
+
+    owned_gradients<T> finish(gradients<T>& grads) override {
+        for (std::size_t u = 0; u < rooms_.size(); ++u)
+            check(rooms_[u].held == 0, "zero3: ", this->name(int(u)),
+                  " is still acquired at the window's end; release what is acquired");
+        forget();
+        return zero2<T, On>::finish(grads);
+    }
+
+    pieces<T> mine(device_span<T> weights) override {
+        return this->owned([&](int u) { return cut_.shard_of(weights, u); });
+    }
+    /// Sends nothing: new weights are gathered when they are used.
+    void publish(device_span<T>) override { forget(); }
+
+private:
+    using zero2<T, On>::cut_;
+    static constexpr int none = -1;
+    struct room {
+        buffer<T> whole; // the unit's weights, padded; empty: not here
+        handle way;      // of their gathering
+        int held = 0;    // acquired, and not released
+    };
+
+    void gather(device_span<const T> weights, int unit) {
+        drop(kept_);
+        drop(coming_);
+        room& r = rooms_[std::size_t(unit)];
+        r.whole = buffer<T>(this->mem_, kind::comm, std::size_t(cut_.ranks()) * cut_.shard(unit),
+                            "gathered weights of " + this->name(unit));
+        this->narrate("gathers the weights of ", this->name(unit), ": ", r.whole.bytes(), " bytes");
+        r.way = this->comm_.start_all_gather(r.whole.span(), cut_.shard_of(weights, unit));
+    }
+    // Frees a unit that nobody holds.
+    void drop(int& unit) {
+        if (unit == none) return;
+        room& r = rooms_[std::size_t(unit)];
+        r.way.wait();
+        this->narrate("frees the weights of ", this->name(unit));
+        r.whole = {};
+        unit = none;
+    }
+    void forget() { // the weights change
+        drop(kept_);
+        drop(coming_);
+    }
+
+    // A unit is acquired; which one comes next, as far as is known?
+    int follow(int unit) {
+        seen_.push_back(unit);
+        const std::size_t at = seen_.size();
+        lost_ = lost_ || at > learned_.size() || learned_[at - 1] != unit;
+        return !lost_ && this->ahead_ > 0 && at < learned_.size() ? learned_[at] : none;
+    }
+
+    std::vector<room> rooms_;
+    int kept_ = none;                 // released last
+    int coming_ = none;               // gathered ahead
+    std::vector<int> learned_, seen_; // units in the order acquired: a micro-batch's, this one's
+    bool lost_ = false;               // this one's order is another
+};
+
+} // namespace mpt
