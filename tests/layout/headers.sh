@@ -28,13 +28,19 @@ while [ "$(wc -l <asks.txt)" != "$before" ]; do
     mv all.txt asks.txt
 done
 
-# Alone: warnings are errors; numeric/ and its base also as C++17; product.hpp also with a BLAS.
+# Alone: warnings are errors; numeric/ and its base also as C++17; product.hpp also with a BLAS,
+# comm/mpi*.hpp also with MPI.
 {
     grep -vxFf asks.txt list.txt | sed 's/$/ -std=c++20/'
     sed 's/$/ -std=c++20 -DMPT_SIMT/' asks.txt
     grep -E '^mpt/(numeric/|base/(qualifiers|philox)\.hpp)' list.txt | sed 's/$/ -std=c++17/' || true
     if printf '#include <cblas.h>\n' | "$compiler" -x c++ -E - >/dev/null 2>&1; then
         grep '^mpt/nn/product\.hpp' list.txt | sed 's/$/ -std=c++20 -DMPT_HAS_CBLAS=1/' || true
+    fi
+    mpi=$(mpicxx --showme:incdirs 2>/dev/null | sed 's/[^ ][^ ]*/-isystem &/g') || mpi=
+    # shellcheck disable=SC2086
+    if [ -n "$mpi" ] && printf '#include <mpi.h>\n' | "$compiler" $mpi -x c++ -E - >/dev/null 2>&1; then
+        grep '^mpt/comm/mpi' list.txt | sed "s|\$| -std=c++20 -DMPT_HAS_MPI=1 $mpi|" || true
     fi
 } >jobs.txt
 if [ "${4:-}" = together ]; then : >jobs.txt; fi
