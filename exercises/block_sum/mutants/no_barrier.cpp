@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+// mutant: no barrier between the rounds
+// fails: no race, no barrier that some threads miss
+//< tree
+__syncthreads();
+for (unsigned half = blockDim.x / 2; half > 0; half /= 2)
+    if (threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+__syncthreads();

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+#include "exercise.hpp"
+
+#include "exercises/harness/grade.hpp"
+
+using namespace grade;
+
+PART("one", 1) { equal("twice 1", twice(1), 2, "it is"); }
+PART("any", 2) {
+    const int x = any().between(2, 1000);
+    equal(mpt::join("twice ", x), twice(x), 2 * x, "it is");
+}

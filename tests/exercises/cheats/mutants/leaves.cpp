@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+// mutant: ends the program as if all were well
+// fails: one
+//< head
+#include <cstdlib>
+//< twice
+std::exit(0);
