@@ -158,7 +158,7 @@ found=$(
         done
     done
     # The other sources: the same width, no tabs, a licence line.
-    find tests chapters bench -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' 2>/dev/null | sort | while read -r source; do
+    find tests chapters exercises bench -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' 2>/dev/null | sort | while read -r source; do
         awk -v file="$source" '
             function bad(text) { printf "%s:%d: %s\n", file, FNR, text }
             { line = $0; gsub(/[\200-\277]/, "", line) }
