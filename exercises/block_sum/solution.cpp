@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The sum over a block by a tree in shared memory: chapter 15.
 //
-// Each thread brings one number. Half of the threads add the other half's numbers to their own, then
-// a quarter, and so on, until thread 0 has the sum: log2(threads) rounds. A number that another
-// thread has written may be read only behind a barrier, and a barrier is met by all threads or none.
-// Your block has `threads` threads, a power of two.
+// Each thread brings one number. Half of the threads add the other half's numbers to their own,
+// then a quarter, and so on, until thread 0 has the sum: log2(threads) rounds. A number that
+// another thread has written may be read only behind a barrier, and a barrier is met by all
+// threads or none. Your block has `threads` threads, a power of two.
 #include "exercise.hpp"
 
 #include "mpt/kernels/launch.cuh" // __global__, launch, dynamic_shared

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What a parameter costs in training with Adam: chapters 4 and 11.
 //
-// With 16-bit weights a rank keeps the weights that compute, their gradient in the same format, an
-// fp32 master copy that learns, and Adam's two moments in fp32. fp32 weights need no master.
-// ZeRO shards over N ranks: stage 1 what the optimizer keeps, stage 2 the gradients too, stage 3 the
-// weights too. Say your numbers for `ranks` ranks to yourself before you write the formula.
+// With 16-bit weights a rank keeps the weights that compute, their gradient in the same format,
+// an fp32 master copy that learns, and Adam's two moments in fp32. fp32 weights need no master.
+// ZeRO shards over N ranks: stage 1 what the optimizer keeps, stage 2 the gradients too, stage 3
+// the weights too. Say your numbers for `ranks` ranks to yourself before you write the formula.
 #include "exercise.hpp"
 
 double adam_in_16_bits(int stage, int ranks) {

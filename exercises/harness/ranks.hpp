@@ -1,14 +1,31 @@
 // SPDX-License-Identifier: MIT
-// ranks.hpp -- ranks as threads for graders: the library's, whose errors name who is stuck and where.
+// ranks.hpp -- ranks as threads for graders: the library's, whose errors name who is stuck where.
 #pragma once
+#include "grade.hpp"
+
 #include "mpt/comm/world.hpp" // run_ranks
+
+#include <atomic>
 
 namespace grade {
 
-/// body(communicator&) on every rank. What one throws is thrown here, `wrong` and `todo` as they are.
+/// body(communicator&) on every rank. What is not written yet is thrown as such, not as a rank's.
 template <class Body>
 void on_ranks(int ranks, Body body) {
-    mpt::run_ranks(ranks, body);
+    std::atomic<bool> unwritten = false;
+    try {
+        mpt::run_ranks(ranks, [&](mpt::communicator& comm) {
+            try {
+                body(comm);
+            } catch (const exercise::todo&) {
+                unwritten = true;
+                throw;
+            }
+        });
+    } catch (const std::exception& e) {
+        if (unwritten) throw exercise::todo(e.what());
+        throw;
+    }
 }
 
 } // namespace grade

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// learn -- the learner's loop: templates, tests on every save, hints, grades. `./run learn` starts it.
+// learn -- the learner's loop: templates, tests on every save, hints, grades. `./run learn`
+// starts it.
 #include "prove.hpp"
 #include "screen.hpp"
 

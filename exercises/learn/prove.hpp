@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// prove.hpp -- graders are graded: the template gets less than all, the solution all, and each wrong
-// answer loses the part that it names.
+// prove.hpp -- graders are graded: the template gets less than all, the solution all, and each
+// wrong answer loses the part that it names.
 #pragma once
 #include "attempt.hpp"
 #include "compose.hpp"

@@ -2,8 +2,8 @@
 // The loss scale of dynamic loss scaling: chapter 5.
 //
 // After every step the scale learns whether all gradients were finite.
-//   - an overflow: S is halved, but not below your `minimum`; the count of clean steps begins again;
-//     the step is skipped, and counted as skipped
+//   - an overflow: S is halved, but not below your `minimum`; the count of clean steps begins
+//     again; the step is skipped, and counted as skipped
 //   - no overflow: a clean step more; when `interval` clean steps have come together, S doubles and
 //     the count begins again, unless S would not be finite: then S stays
 #include "exercise.hpp"

@@ -2,10 +2,10 @@
 // All-reduce around a ring: chapter 19.
 //
 // N ranks stand in a ring; each sends to the one behind it (rank + 1) and receives from the one
-// before. x is cut into N chunks. In N - 1 rounds a chunk travels around the ring, and each rank adds
-// its own: then every rank has one chunk that is the sum of all. In N - 1 more rounds these go around
-// once more, and are copied. Each rank sends 2 (N - 1) chunks: 2 (N - 1) / N of x, however many ranks.
-// In round k of the first part rank r sends chunk (r - k) mod N.
+// before. x is cut into N chunks. In N - 1 rounds a chunk travels around the ring, and each rank
+// adds its own: then every rank has one chunk that is the sum of all. In N - 1 more rounds these
+// go around once more, and are copied. Each rank sends 2 (N - 1) chunks: 2 (N - 1) / N of x,
+// however many ranks. In round k of the first part rank r sends chunk (r - k) mod N.
 #include "exercise.hpp"
 
 void ring_all_reduce(mpt::communicator& comm, std::span<float> x, std::span<float> room) {
