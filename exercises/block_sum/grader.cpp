@@ -51,7 +51,7 @@ PART("no race, no barrier that some threads miss", 3) {
     const int threads = int(exercise::parameter("threads"));
     run(any().list(std::size_t(2 * threads)), 2, threads); // the emulator throws what it finds
     const outcome o = run(std::vector<float>(std::size_t(threads), 1.0f), 1, threads);
-    equal("the sum of ones", o.sums[0], float(threads), "a race may lose some of them");
+    equals("the sum of ones", o.sums[0], float(threads), "a race may lose some of them");
 }
 
 PART("a barrier a round, and one before the first", 3) {
@@ -59,6 +59,6 @@ PART("a barrier a round, and one before the first", 3) {
     const outcome o = run(any().list(std::size_t(threads)), 1, threads);
     int rounds = 0;
     while ((1 << rounds) < threads) ++rounds;
-    equal("barriers", o.counts.barriers, static_cast<unsigned long long>(rounds + 1),
-          "each round reads what the one before has written, the first what was loaded");
+    equals("barriers", o.counts.barriers, static_cast<unsigned long long>(rounds + 1),
+           "each round reads what the one before has written, the first what was loaded");
 }

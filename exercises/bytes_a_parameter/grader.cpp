@@ -23,6 +23,6 @@ void stages(const char* what, double (*found)(int, int), const double (&kept)[3]
 PART("16-bit weights at every stage", 4) { stages("bytes", adam_in_16_bits, {12, 2, 2}); }
 PART("fp32 weights at every stage", 3) { stages("bytes", adam_in_fp32, {8, 4, 4}); }
 PART("sums of gradients", 1) {
-    equal("bytes with accumulation", with_accumulation(), 20.0,
-          "16 bits would lose small gradients beside a large sum: the sums are fp32");
+    equals("bytes with accumulation", with_accumulation(), 20.0,
+           "16 bits would lose small gradients beside a large sum: the sums are fp32");
 }

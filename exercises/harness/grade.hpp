@@ -5,7 +5,7 @@
 // each runs in a process of its own, so that one that hangs or crashes costs its own points only.
 //
 //     PART("skips the step on infinity", 3) {
-//         equal("scale after an overflow", answer, S / 2, "an overflow halves the scale");
+//         equals("scale after an overflow", answer, S / 2, "an overflow halves the scale");
 //     }
 #pragma once
 #include "todo.hpp"
@@ -93,7 +93,7 @@ std::string text(const T& x) {
 
 /// Exactly equal; NaN equals nothing, and -0 is not 0 where `bits` are asked for.
 template <class A, class B>
-void equal(const std::string& what, const A& found, const B& expected, const std::string& why) {
+void equals(const std::string& what, const A& found, const B& expected, const std::string& why) {
     if (!(found == expected)) throw wrong{what, "", text(found), text(expected), "", why};
 }
 
@@ -140,7 +140,7 @@ inline void within(const std::string& what, double found, double expected, doubl
 template <class T>
 void near(const std::string& what, std::span<const T> found, std::span<const double> expected,
           double most, const std::string& why) {
-    equal(what + ": how many", found.size(), expected.size(), why);
+    equals(what + ": how many", found.size(), expected.size(), why);
     for (std::size_t i = 0; i < found.size(); ++i)
         near<T>(what, double(found[i]), expected[i], most, why,
                 mpt::join("element ", i, " of ", found.size()));
@@ -150,7 +150,7 @@ void near(const std::string& what, std::span<const T> found, std::span<const dou
 template <class T>
 void same(const std::string& what, std::span<const T> found, std::span<const T> expected,
           const std::string& why) {
-    equal(what + ": how many", found.size(), expected.size(), why);
+    equals(what + ": how many", found.size(), expected.size(), why);
     for (std::size_t i = 0; i < found.size(); ++i)
         if (std::memcmp(&found[i], &expected[i], sizeof(T)) != 0)
             throw wrong{what,

@@ -62,12 +62,12 @@ PART("2 (N - 1) / N of x is sent, in 2 (N - 1) messages", 5) {
     for (const int ranks : {2, 3, 4, 7}) {
         const ring all = run(ranks, 10);
         for (int r = 0; r < ranks; ++r) {
-            equal(mpt::join("elements that rank ", r, " of ", ranks, " has sent"),
-                  all.sent[std::size_t(r)].elements, std::size_t(2 * (ranks - 1) * 10),
-                  "a chunk a round, not the whole of x");
-            equal(mpt::join("messages of rank ", r, " of ", ranks),
-                  all.sent[std::size_t(r)].messages, std::size_t(2 * (ranks - 1)),
-                  "N - 1 rounds that add and N - 1 that copy");
+            equals(mpt::join("elements that rank ", r, " of ", ranks, " has sent"),
+                   all.sent[std::size_t(r)].elements, std::size_t(2 * (ranks - 1) * 10),
+                   "a chunk a round, not the whole of x");
+            equals(mpt::join("messages of rank ", r, " of ", ranks),
+                   all.sent[std::size_t(r)].messages, std::size_t(2 * (ranks - 1)),
+                   "N - 1 rounds that add and N - 1 that copy");
         }
     }
 }

@@ -5,8 +5,8 @@
 
 using namespace grade;
 
-PART("one", 1) { equal("twice 1", twice(1), 2, "it is"); }
+PART("one", 1) { equals("twice 1", twice(1), 2, "it is"); }
 PART("any", 2) {
     const int x = any().between(2, 1000);
-    equal(mpt::join("twice ", x), twice(x), 2 * x, "it is");
+    equals(mpt::join("twice ", x), twice(x), 2 * x, "it is");
 }

@@ -6,5 +6,5 @@
 
 using namespace grade;
 
-PART("one", 1) { equal("twice 1", twice(1), 2, "it is"); }
-PART("four", 2) { equal("twice 4", twice(4), 8, "it is"); }
+PART("one", 1) { equals("twice 1", twice(1), 2, "it is"); }
+PART("four", 2) { equals("twice 4", twice(4), 8, "it is"); }
