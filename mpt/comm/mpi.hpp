@@ -7,7 +7,7 @@
 ///          as threads do: a chunk at a time, while the next one travels. MPI_Allreduce would
 ///          choose an order of its own, and another for another size.
 /// Formula  the sums of rank_order_sum.hpp; the parts of world.hpp
-/// Costs    traffic.hpp's; a meeting a verb (mpi_group.hpp); 2 N chunks of 512 KiB for sums
+/// Costs    traffic.hpp's; a meeting a verb (mpi_group.hpp); 2 N chunks of 1 MiB for sums
 /// Breaks   a send() that waits for its receiver on both sides: start one of the two
 /// Source   MPI 4.0, section 3.7
 /// See      world.hpp, mpi_process.hpp (deadlines, the end of a job), tests/comm/mpi_test.cpp
@@ -67,7 +67,7 @@ private:
     struct part {
         std::size_t begin, size; // elements
     };
-    static constexpr std::size_t chunk = std::size_t(1) << 19; // bytes
+    static constexpr std::size_t chunk = std::size_t(1) << 20; // bytes
 
     void perform(const collective& c) {
         range bar(seen, lane::comm, to_string(c.what));

@@ -60,9 +60,10 @@ public:
     /// Waits until the others have come to their end, too. After an error it does not: then the job
     /// is about to be ended.
     ~mpi_process() {
+        if (std::uncaught_exceptions() > 0) fail("an exception left its program");
         notify(failed());
-        if (!failed().empty() || std::uncaught_exceptions() > 0) return;
-        hear_all(timeout_);
+        if (failed().empty()) hear_all(timeout_);
+        if (!failed().empty()) return; // MPI_Finalize would wait for ranks that are being ended
         MPI_Comm_free(&comm_);
         if (ours_) MPI_Finalize();
     }
@@ -93,12 +94,9 @@ public:
     /// Until all of `mail` is done. What is not by the end of the deadline, or of hope, is dropped.
     mpi_loss wait(mpi_mail& mail) {
         const auto begun = clock::now();
-        auto nap = std::chrono::microseconds(10);
-        for (int polls = 0; !done(mail); ++polls) {
-            if (polls < 20) { // the other may be at it this very moment
-                std::this_thread::yield();
-                continue;
-            }
+        auto nap = std::chrono::microseconds(20);
+        while (!done(mail)) { // the other may be at it this very moment: a sleep takes longer
+            if (clock::now() < begun + std::chrono::microseconds(50)) continue;
             listen();
             mpi_loss loss = lost(mail, begun);
             if (loss.kind != mpi_loss::none) {
@@ -115,7 +113,7 @@ public:
     /// All waits are in vain from now on.
     void fail(const std::string& why) {
         const std::lock_guard hold(lock_);
-        if (failed_.empty()) failed_ = why.empty() ? "of something unknown" : why;
+        if (failed_.empty()) failed_ = why.empty() ? "something unknown" : why;
     }
     std::string failed() const {
         const std::lock_guard hold(lock_);

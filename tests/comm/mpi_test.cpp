@@ -24,9 +24,9 @@ std::vector<double> halves(std::uint64_t x) { return {double(x >> 32), double(x 
 TEST_CASE("the bits and the counts of threads") {
     mpi_rank comm(job());
     const std::size_t n = std::size_t(comm.size());
-    // The last one makes two chunks of sums (512 KiB) in fp32, three in fp64.
+    // The last one makes two chunks of sums (1 MiB) in fp32, three in fp64.
     for (const std::size_t size : {std::size_t(0), std::size_t(1), n - 1, n, n + 1,
-                                   std::size_t(1000), std::size_t(131072 + 5)}) {
+                                   std::size_t(1000), std::size_t(262144 + 5)}) {
         CAPTURE(size);
         const every_verb::outcome mine = every_verb::run(comm, size);
         const std::vector<double> said = comm.gather(halves(mine.bits));
