@@ -82,8 +82,9 @@ inline std::string compose(const std::string& solution, const std::string& file,
             if (with && other != with->places.end()) out << other->second, ++used;
         } else if (!end.empty()) {
             mpt::check(!place.empty(), file, ": //> ", end, " without //< before");
-            behind = true;
-            if (!with) out << indent(line) << end << '\n';
+            behind = true; // one blank behind the marker, then the line with its own indentation
+            const std::size_t code = indent(line).size() + 4;
+            if (!with && line.size() > code) out << indent(line) << line.substr(code) << '\n';
         } else {
             if (behind) place.clear(), behind = false;
             const bool own = place.empty();
