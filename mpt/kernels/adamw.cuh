@@ -11,10 +11,10 @@
 ///          p -= decay p + rate m / (sqrt(v) correction + eps);  weights = round(p)
 /// Costs    28 bytes a parameter = 3 * 8 (p, m, v) + 4 (fp32 g, or 16-bit g and weights);
 ///          22 without a master, and Philox for 8 elements at a time
-/// Breaks   five kernels in place of one: 60 bytes;  found_inf read by the host: a wait a step
+/// Breaks   six kernels in place of one: 60 bytes;  found_inf read by the host: a wait a step
 /// Source   Loshchilov and Hutter 2019, arXiv:1711.05101
 /// See      train/adamw.hpp (the same bits), train/adam_moments.hpp (the numbers), random.cuh,
-///          tests/kernels/adamw_test.cpp
+///          chapters/18_fused_step.cpp, tests/kernels/adamw_test.cpp
 #pragma once
 #include "mpt/kernels/elementwise.cuh" // for_my_elements, over_elements
 #include "mpt/kernels/random.cuh"      // rounding_counter, upper_half, stochastic

@@ -13,7 +13,8 @@
 ///          of numeric/loss_scale_rule.hpp, in fp64 and rounded once, as there
 /// Costs    launches of one thread: three a step and one for each piece of the gradients; 160 bytes
 /// Breaks   an optimizer that does not look at found_inf: a skipped step would write NaN
-/// See      train/adamw.hpp and loss_scale.hpp (the host), tests/kernels/scale_test.cpp
+/// See      train/adamw.hpp and loss_scale.hpp (the host), chapters/18_fused_step.cpp,
+///          tests/kernels/scale_test.cpp
 #pragma once
 #include "mpt/kernels/adamw.cuh"   // adamw_numbers
 #include "mpt/kernels/dropout.cuh" // dropout_place

@@ -59,6 +59,7 @@ public:
         turn_.lock();
         launch_ = &l;
         active = settings().checks;
+        if (counter) ++counter->total.launches;
         report_.begin();
         history_.begin_launch();
         block_number_ = 0;

@@ -36,6 +36,7 @@ struct access_counts {
     number atomic_turns = 0;       // lanes of a request that want the same word wait for each other
     number divergent_branches = 0; // by a warp whose lanes then went different ways
     number barriers = 0;           // a block at __syncthreads
+    number launches = 0;           // of kernels
 
     double sectors_a_load() const { return ratio(global_load_sectors, global_load_requests); }
     double sectors_a_store() const { return ratio(global_store_sectors, global_store_requests); }
@@ -67,6 +68,7 @@ struct access_counts {
             {"smsp__sass_branch_targets_threads_divergent.sum", &c::divergent_branches},
             {"", &c::atomic_turns},
             {"", &c::barriers},
+            {"", &c::launches},
         };
         return list;
     }

@@ -190,6 +190,15 @@ TEST_CASE_FIXTURE(fixture, "atomics: requests, and lanes that wait for each othe
     CHECK(count.totals().atomic_turns == 8 + 32);
 }
 
+TEST_CASE_FIXTURE(fixture, "launches") {
+    launch<copy_every>({1, 32}, y, x, 1, 0); // before
+    counting count;
+    CHECK(count.totals().launches == 0);
+    launch<copy_every>({2, 64}, y, x, 1, 0);
+    launch<same_address>({1, 32}, y, x);
+    CHECK(count.totals().launches == 2);
+}
+
 TEST_CASE_FIXTURE(fixture, "the same counts in any order of the threads") {
     std::vector<unsigned long long> found[2];
     for (const unsigned seed : {0u, 5u}) {
