@@ -6,10 +6,12 @@
 #include "mpt/train/adamw_bf16.hpp"    // adamw_bf16: step
 #include "mpt/train/block_moments.hpp" // block_moments, sizes_of_moments
 #include "mpt/train/estimate.hpp"      // optimizer_kind
+#include "mpt/train/lamb.hpp"          // lamb: step
 #include "mpt/train/update_pass.hpp"   // optimizer_state
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 struct kept_moments {
@@ -31,10 +33,12 @@ struct kept_moments {
         for (mpt::buffer<mpt::bf16>* x : {&m_low, &v_low}) ops.fill(x->span(), mpt::bf16());
     }
 
-    /// One step of `rule` on weights and master of `own`.
-    template <class Rule, class T, class G>
+    /// One step of `rule` on weights and master of `own`. add: as strategy::add_shards, for a rule
+    /// with sums of its own.
+    template <class Rule, class T, class G, class Add>
     void step(Rule& rule, const mpt::cpu& on, const mpt::layout& map,
-              const mpt::optimizer_state<T>& own, const G& grads, double factor, double lr) {
+              const mpt::optimizer_state<T>& own, const G& grads, double factor, double lr,
+              Add add) {
         if constexpr (std::is_same_v<Rule, mpt::adam8bit>) {
             mpt::block_moments<T> state{own, {}, {}, {}, {}};
             fill(state);
@@ -45,8 +49,17 @@ struct kept_moments {
         } else {
             mpt::optimizer_state<T> state = own;
             state.m = m.span(), state.v = v.span();
-            rule.step(on, map, state, grads, factor, lr);
+            if constexpr (std::is_same_v<Rule, mpt::lamb>)
+                rule.step(on, map, state, grads, factor, lr, add);
+            else
+                rule.step(on, map, state, grads, factor, lr);
         }
+    }
+    /// ... on one rank.
+    template <class Rule, class T, class G>
+    void step(Rule& rule, const mpt::cpu& on, const mpt::layout& map,
+              const mpt::optimizer_state<T>& own, const G& grads, double factor, double lr) {
+        step(rule, on, map, own, grads, factor, lr, [](std::span<double>) {});
     }
 
     /// One step by the device's own numbers: AdamW, with moments in 32 or in 8 bits.

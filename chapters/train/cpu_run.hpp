@@ -8,16 +8,21 @@
 
 #include "mpt/base/thread_pool.hpp" // thread_pool
 #include "mpt/base/trace.hpp"       // trace, range
+#include "mpt/dist/ddp.hpp"         // ddp
+#include "mpt/dist/global_norm.hpp" // norm
+#include "mpt/dist/one_rank.hpp"    // one_rank
 #include "mpt/nn/gpt_scratch.hpp"   // gpt_scratch
 #include "mpt/nn/loops.hpp"         // loops: the operations
 #include "mpt/nn/product.hpp"       // product_backend
 #include "mpt/train/clip.hpp"       // clip_factor
-#include "mpt/train/inspect.hpp"    // inspect, norm
+#include "mpt/train/inspect.hpp"    // inspect
 #include "mpt/train/loss_scale.hpp" // check_loss
 
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 struct cpu_machine {
     using operations = mpt::loops;
@@ -27,6 +32,14 @@ struct cpu_machine {
     template <class T>
     operations make(const options& o, const mpt::gpt_config& c) {
         return {pool, mem, mpt::gpt_scratch<T>(c, o.batch, o.context), o.precision == "tf32"};
+    }
+    template <class T>
+    static std::unique_ptr<mpt::strategy<T>> strategy(const options& o, mpt::communicator& comm,
+                                                      const operations& ops,
+                                                      const mpt::layout& map) {
+        if (comm.size() == 1) return std::make_unique<mpt::one_rank<T, operations>>(ops, map);
+        const auto mode = reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;
+        return std::make_unique<mpt::ddp<T, operations>>(ops, map, comm, o.micro_batches, mode);
     }
     template <class T>
     static machine_bytes extra(const options& o, const mpt::gpt_config& c) {
@@ -40,12 +53,12 @@ struct cpu_machine {
 };
 
 template <class T>
-int train(const options& given) {
+int train(const options& given, mpt::communicator& comm) {
     options o = given;
     const mpt::token_data data = mpt::load_tokens(o.data.empty() ? MPT_CORPUS : o.data);
     mpt::require_context(data, o.context);
     state now{optimizer(o), scaler(o)};
-    training<T, cpu_machine> run(o, data, now.rule.kind());
+    training<T, cpu_machine> run(o, data, now.rule.kind(), comm);
     std::unique_ptr<mpt::trace> trace;
     if (!o.trace.empty()) trace = std::make_unique<mpt::trace>(o.trace);
 
@@ -55,18 +68,23 @@ int train(const options& given) {
     long saved = o.resume ? now.attempted : -1; // the newest checkpoint's step
 
     const long last = last_step(o, now.attempted);
-    report told(o, data, run.config, run.P, sizeof(T), now.rule.kind(),
-                cpu_machine::extra<T>(o, run.config), now.attempted);
-    told.start();
-    if (o.resume)
-        std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);
+    progress bar(o.steps, now.attempted);
+    std::optional<report> told; // rank 0 speaks for all
+    if (comm.rank() == 0) {
+        told.emplace(o, data, run.config, run.P, sizeof(T), now.rule.kind(),
+                     cpu_machine::extra<T>(o, run.config), now.attempted);
+        told->start();
+        if (o.resume)
+            std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(),
+                         now.attempted);
+    }
     save_on_interrupt();
 
-    const long tokens =
-        long(o.micro_batches) * o.batch * o.context; // targets of a window: all of them
-    progress bar(o.steps, now.attempted);
+    // Targets of a window, those of all ranks: here every token is one, so it is counted once.
+    const long tokens = long(comm.sum(double(o.micro_batches) * o.batch * o.context));
+    bool stop = false; // by Ctrl-C, which some ranks see a step earlier than others
 
-    while (now.attempted < last && !interrupted) {
+    while (now.attempted < last && !(stop = comm.max(interrupted) > 0)) {
         const mpt::range whole(trace.get(), mpt::lane::compute, "step");
         const double began = bar.seconds();
         const long step = now.attempted;
@@ -84,7 +102,7 @@ int train(const options& given) {
             run.model.backward(run.strategy, run.weights.span(), b, *run.acts,
                                now.scale.now().seed(tokens), run.grads);
         }
-        loss /= double(tokens);
+        loss = comm.sum(loss) / double(tokens);
         mpt::check_loss(loss, step + 1);
 
         const auto g = run.strategy.finish(run.grads); // mine, still scaled
@@ -93,40 +111,48 @@ int train(const options& given) {
             const mpt::range r(trace.get(), mpt::lane::compute, "inspect");
             health = mpt::inspect(run.ops, g);
         }
-        const double norm = mpt::norm(health) / S; // unscaled, before clipping
-        const bool applied = now.scale.update(health.finite, mpt::describe(health, run.model.map));
+        const bool finite = comm.all(health.finite); // every rank takes the same branch
+        const double norm =
+            mpt::norm(run.strategy, run.model.map, g, health) / S; // unscaled, before clipping
+        const bool applied = now.scale.update(finite, mpt::describe(health, run.model.map));
         if (applied) {
             const mpt::range r(trace.get(), mpt::lane::compute, "optimizer");
             const double factor = mpt::clip_factor(norm, o.clip) / S; // unscale and clip, in fp32
-            now.rule.step(run.ops, run.model.map, owned, run.moments, g, factor, lr);
+            now.rule.step(run.ops, run.model.map, owned, run.moments, g, factor, lr,
+                          [&](std::span<double> sums) { run.strategy.add_shards(sums); });
             run.strategy.publish(run.weights.span());
         }
         ++now.attempted;
 
         const double rate_now = double(tokens) / (bar.seconds() - began);
         const std::string why = now.scale.now().last.line(now.attempted);
-        if (!why.empty()) bar.say(why);
-        told.step({now.attempted, loss, lr, health.finite ? norm : NAN, S, !applied, rate_now},
-                  bar);
+        if (told && !why.empty()) bar.say(why);
+        if (told)
+            told->step({now.attempted, loss, lr, finite ? norm : NAN, S, !applied, rate_now}, bar);
         mpt::trace_counter(trace.get(), "loss scale", S);
         mpt::trace_counter(trace.get(), "device bytes", double(run.mem.books.total()));
-        if (due(now.attempted, o.validate_every, o) || now.attempted == o.steps)
-            told.validation(now.attempted, run.validation_loss(), bar);
+        if (due(now.attempted, o.validate_every, o) || now.attempted == o.steps) {
+            const double held_out = run.validation_loss();
+            if (told) told->validation(now.attempted, held_out, bar);
+        }
         if (due(now.attempted, o.save_every, o)) {
             save(run, now, o.out);
             saved = now.attempted;
         }
     }
     if (now.attempted != saved) save(run, now, o.out);
-    bar.finish();
-    told.finish(run.mem.books, now.attempted, now.scale.now().skipped);
+    if (told) {
+        bar.finish();
+        told->finish(run.mem.books, now.attempted, now.scale.now().skipped);
+    }
     if (now.attempted < o.steps) {
-        told.stopped(now.attempted, interrupted != 0);
-        return interrupted ? 130 : 0;
+        if (told) told->stopped(now.attempted, stop);
+        return stop ? 130 : 0;
     }
     std::signal(SIGINT, SIG_DFL); // everything is saved
     run.acts.reset();             // room for the sample's own
-    told.sample_begins();
+    if (!told) return 0;
+    told->sample_begins();
     write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()),
                  o);
     return 0;

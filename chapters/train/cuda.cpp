@@ -9,12 +9,13 @@
 namespace mpt {
 struct kernel_ops;
 }
-extern template int train_on_device<float, mpt::kernel_ops>(const options&);
-extern template int train_on_device<mpt::fp16, mpt::kernel_ops>(const options&);
-extern template int train_on_device<mpt::bf16, mpt::kernel_ops>(const options&);
+using mpt::communicator, mpt::kernel_ops;
+extern template int train_on_device<float, kernel_ops>(const options&, communicator&);
+extern template int train_on_device<mpt::fp16, kernel_ops>(const options&, communicator&);
+extern template int train_on_device<mpt::bf16, kernel_ops>(const options&, communicator&);
 
-__attribute__((visibility("default"))) int train_on_cuda(const options& o) {
-    if (o.precision == "fp16") return train_on_device<mpt::fp16, mpt::kernel_ops>(o);
-    if (o.precision == "bf16") return train_on_device<mpt::bf16, mpt::kernel_ops>(o);
-    return train_on_device<float, mpt::kernel_ops>(o);
+__attribute__((visibility("default"))) int train_on_cuda(const options& o, communicator& comm) {
+    if (o.precision == "fp16") return train_on_device<mpt::fp16, kernel_ops>(o, comm);
+    if (o.precision == "bf16") return train_on_device<mpt::bf16, kernel_ops>(o, comm);
+    return train_on_device<float, kernel_ops>(o, comm);
 }

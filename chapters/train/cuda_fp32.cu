@@ -2,4 +2,5 @@
 // cuda_fp32.cu -- training with fp32 weights (and tf32 products) on a GPU.
 #include "device_run.hpp"
 
-template int train_on_device<float, mpt::kernel_ops>(const options&);
+template int train_on_device<float, mpt::kernel_ops>(const options&,
+                                                     mpt::communicator&);

@@ -7,6 +7,7 @@
 
 #include "../common/progress.hpp"
 
+#include "mpt/dist/one_rank.hpp"     // one_rank
 #include "mpt/kernels/device.cuh"    // recorded_work
 #include "mpt/nn/device.hpp"         // device_queue, device_memory, pinned_memory
 #include "mpt/nn/kernel_scratch.hpp" // gpt_kernel_scratch
@@ -20,6 +21,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -34,6 +36,11 @@ struct device_machine {
     template <class T>
     operations make(const options& o, const mpt::gpt_config& c) {
         return {queue, mem, scratch(o, c), o.precision == "tf32"};
+    }
+    template <class T>
+    static auto strategy(const options&, mpt::communicator&, const operations& ops,
+                         const mpt::layout& map) {
+        return std::make_unique<mpt::one_rank<T, operations>>(ops, map);
     }
     static std::size_t scratch(const options& o, const mpt::gpt_config& c) {
         return mpt::gpt_kernel_scratch(c, o.batch, o.context);
@@ -144,12 +151,12 @@ inline std::string told_operations(const std::map<std::string_view, long>& ran) 
 }
 
 template <class T, class Ops>
-int train_on_device(const options& given) {
+int train_on_device(const options& given, mpt::communicator& comm) {
     options o = given;
     const mpt::token_data data = mpt::load_tokens(o.data.empty() ? MPT_CORPUS : o.data);
     mpt::require_context(data, o.context);
     state now{optimizer(o), scaler(o)};
-    training<T, device_machine<Ops>> run(o, data, now.rule.kind());
+    training<T, device_machine<Ops>> run(o, data, now.rule.kind(), comm);
     start(run, now, o);
     long saved = o.resume ? now.attempted : -1; // the newest checkpoint's step
 

@@ -3,6 +3,7 @@
 #include "options.hpp"
 
 #include "mpt/base/error.hpp"
+#include "mpt/comm/world.hpp" // run_ranks, communicator
 #include "mpt/numeric/bf16.hpp"
 #include "mpt/numeric/fp16.hpp"
 
@@ -12,15 +13,16 @@
 namespace mpt {
 struct kernel_ops;
 }
-extern template int train<float>(const options&);
-extern template int train<mpt::fp16>(const options&);
-extern template int train<mpt::bf16>(const options&);
-extern template int train_on_device<float, mpt::kernel_ops>(const options&);
-extern template int train_on_device<mpt::fp16, mpt::kernel_ops>(const options&);
-extern template int train_on_device<mpt::bf16, mpt::kernel_ops>(const options&);
+using mpt::communicator, mpt::kernel_ops;
+extern template int train<float>(const options&, communicator&);
+extern template int train<mpt::fp16>(const options&, communicator&);
+extern template int train<mpt::bf16>(const options&, communicator&);
+extern template int train_on_device<float, kernel_ops>(const options&, communicator&);
+extern template int train_on_device<mpt::fp16, kernel_ops>(const options&, communicator&);
+extern template int train_on_device<mpt::bf16, kernel_ops>(const options&, communicator&);
 
 #if !defined(MPT_TRAIN_CUDA)
-int train_on_cuda(const options&) {
+int train_on_cuda(const options&, communicator&) {
     throw mpt::error("--device cuda: this program was built without CUDA; build with "
                      "-DMPT_CUDA=ON where nvcc is, or use --device cpu");
 }
@@ -34,6 +36,14 @@ static int with_weights(const options& o, F f) {
     return f(0.0f); // fp32, and tf32: fp32 with rounded operands in products
 }
 
+// The run of one rank.
+static int train_rank(const options& o, communicator& comm) {
+    if (o.device == "cuda") return train_on_cuda(o, comm);
+    return with_weights(o, [&]<class T>(T) {
+        return o.device == "emulator" ? train_on_device<T, kernel_ops>(o, comm) : train<T>(o, comm);
+    });
+}
+
 int main(int argc, char** argv) {
     options o;
     try {
@@ -43,11 +53,12 @@ int main(int argc, char** argv) {
         return 2;
     }
     try {
-        if (o.device == "cuda") return train_on_cuda(o);
-        if (o.device == "emulator")
-            return with_weights(
-                o, [&]<class T>(T) { return train_on_device<T, mpt::kernel_ops>(o); });
-        return with_weights(o, [&]<class T>(T) { return train<T>(o); });
+        int status = 0; // the same on all ranks
+        mpt::run_ranks(o.ranks, [&](communicator& comm) {
+            const int mine = train_rank(o, comm);
+            if (comm.rank() == 0) status = mine;
+        });
+        return status;
     } catch (const std::exception& e) {
         std::fprintf(stderr, "train: %s\n", e.what());
         return 1;

@@ -44,10 +44,12 @@ public:
         const int numbers = std::visit([](const auto& x) { return x.moments(); }, which_);
         return numbers == 2 ? k::adamw : numbers == 1 ? k::momentum : k::sgd;
     }
-    template <class T>
+    /// add: makes sums over what this rank owns those over all ranks, where the rule has any.
+    template <class T, class Add>
     void step(const mpt::cpu& on, const mpt::layout& map, const mpt::optimizer_state<T>& own,
-              kept_moments& kept, const mpt::owned_gradients<T>& g, double factor, double lr) {
-        std::visit([&](auto& x) { kept.step(x, on, map, own, g, factor, lr); }, which_);
+              kept_moments& kept, const mpt::owned_gradients<T>& g, double factor, double lr,
+              Add add) {
+        std::visit([&](auto& x) { kept.step(x, on, map, own, g, factor, lr, add); }, which_);
     }
 
 private:

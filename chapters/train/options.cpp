@@ -102,7 +102,9 @@ void add_options(CLI::App& app, options& o) {
     app.add_option("--micro-batches", o.micro_batches, "gradients accumulated over so many a step")
         ->group(work)
         ->capture_default_str();
-    app.add_option("--batch", o.batch, "rows a micro-batch")->group(work)->capture_default_str();
+    app.add_option("--batch", o.batch, "rows a micro-batch, on each rank")
+        ->group(work)
+        ->capture_default_str();
     app.add_option("--seed", o.seed, "of weights, data order, dropout and the sample")
         ->group(work)
         ->capture_default_str();
@@ -177,6 +179,22 @@ void add_options(CLI::App& app, options& o) {
                  "of deepspeed: every finite step refills the hysteresis")
         ->group(adam);
 
+    const char* spread = "Ranks";
+    app.add_option("--ranks", o.ranks,
+                   "ranks, as threads of this program; a step's batch is then ranks x "
+                   "micro-batches x batch. May be another on resume, as the two below")
+        ->group(spread)
+        ->capture_default_str();
+    app.add_option("--zero", o.zero,
+                   "stage of ZeRO: 0: each rank holds everything (ddp)")
+        ->group(spread)
+        ->capture_default_str();
+    app.add_option("--reduce", o.reduce,
+                   "add gradients over ranks once a step, or with every micro-batch: other bits, "
+                   "by rounding; default: once, from --zero 2 on every")
+        ->check(CLI::IsMember({"once", "every"}))
+        ->group(spread);
+
     const char* machine = "Machine";
     app.add_option("--device", o.device,
                    "cpu (plain loops), emulator (the CUDA kernels, emulated: slow, for small "
@@ -184,10 +202,12 @@ void add_options(CLI::App& app, options& o) {
         ->check(CLI::IsMember({"cpu", "emulator", "cuda"}))
         ->group(machine)
         ->capture_default_str();
-    app.add_option("--threads", o.threads, "0: all cores")->group(machine)->capture_default_str();
+    app.add_option("--threads", o.threads, "of all ranks together; 0: all cores")
+        ->group(machine)
+        ->capture_default_str();
     app.add_option_function<std::string>(
            "--device-memory", [&o](const std::string& text) { o.device_memory = bytes_of(text); },
-           "budget in bytes (64M, 2G): what does not fit is refused; default: none")
+           "budget of each rank in bytes (64M, 2G): what does not fit is refused; default: none")
         ->group(machine)
         ->type_name("BYTES");
 
@@ -259,6 +279,8 @@ void check_values(const options& o) {
     at_least("--channels", o.channels, 1, "channels");
     at_least("--context", o.context, 1, "tokens");
     at_least("--vocabulary", o.vocabulary, 0, "words (0: as the data needs)");
+    at_least("--ranks", o.ranks, 1, "ranks");
+    mpt::check(o.zero == 0, "--zero ", o.zero, ": wanted 0");
     at_least("--threads", o.threads, 0, "threads (0: all cores)");
     at_least("--save-every", o.save_every, 0L, "steps (0: ten a run)");
     at_least("--validate-every", o.validate_every, 0L, "steps (0: ten a run)");
@@ -320,6 +342,10 @@ void check_device(const CLI::App& app, const options& o) {
     const auto refuse = [&](bool is, const std::string& what, const char* instead) {
         mpt::check(!is, what, " with --device ", o.device, ": ", instead);
     };
+    refuse(o.ranks > 1, "--ranks " + std::to_string(o.ranks),
+           "ranks are on the CPU; leave one of the two out");
+    refuse(o.zero > 0, "--zero " + std::to_string(o.zero),
+           "ranks are on the CPU; leave one of the two out");
     refuse(o.optimizer != "adamw" && o.optimizer != "adam8bit", "--optimizer " + o.optimizer,
            "the device has adamw and adam8bit; choose one, or --device cpu");
     refuse(o.moments != "fp32", "--moments " + o.moments,
@@ -479,5 +505,6 @@ options parse_train(int argc, char** argv) {
     check_device(app, o);
     check_plan(o); // the number of layers is known now
     if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
+    o.threads = std::max(1, o.threads / o.ranks);
     return o;
 }

@@ -6,6 +6,10 @@
 #include <map>
 #include <string>
 
+namespace mpt {
+class communicator;
+}
+
 struct options {
     // the model
     std::string precision = "fp16"; // fp32, tf32, fp16, bf16
@@ -19,7 +23,7 @@ struct options {
     // the data: a text file (its bytes are the tokens) or a file of GPT-2 tokens; "": the corpus
     std::string data;
 
-    // a step: micro_batches of batch rows of context tokens
+    // a step: micro_batches of batch rows of context tokens, on each rank
     int micro_batches = 1, batch = 16;
     long steps = 1500;   // in all: sets the learning rate's schedule
     long stop_after = 0; // save and exit after this step; 0: after the last
@@ -43,9 +47,14 @@ struct options {
     int scale_hysteresis = 2; // deepspeed: the overflow that halves it
     bool scale_consecutive_hysteresis = false; // ... refilled by every finite step
 
+    // the ranks
+    int ranks = 1;      // that share a step's batch, as threads of this program
+    int zero = 0;       // stage of ZeRO: 0 (ddp), 1, 2, 3
+    std::string reduce; // gradients over ranks: once a window, every micro-batch; "": by the stage
+
     // the machine
     std::string device = "cpu";    // cpu (plain loops), emulator (kernels, emulated), cuda (a GPU)
-    int threads = 0;               // 0: all cores
+    int threads = 0;               // of each rank; given: of all together, 0: all cores
     std::size_t device_memory = 0; // bytes; 0: no budget
 
     // what it leaves behind
@@ -70,22 +79,28 @@ inline bool fixed_scale(const options& o) {
     return o.scale.empty() ? o.precision != "fp16" : o.scale != "dynamic";
 }
 
+/// Are gradients reduced over ranks once a window, or with every micro-batch? From stage 2 on a
+/// rank keeps its shard of them only, and that takes every.
+inline bool reduces_once(const options& o) {
+    return o.reduce.empty() ? o.zero < 2 : o.reduce == "once";
+}
+
 /// The options that make the run what it is: saved with a checkpoint, the same on resume.
 std::map<std::string, std::string> lasting(const options& o);
 
 /// `lasting` read back.
 void restore(options& o, const std::map<std::string, std::string>& saved);
 
-/// The whole run, one translation unit a precision. Returns the exit status.
+/// The whole run of one rank, one translation unit a precision. Returns the exit status.
 template <class T>
-int train(const options& o);
+int train(const options& o, mpt::communicator& comm);
 
 /// The same on kernels. Ops: the list of operations.
 template <class T, class Ops>
-int train_on_device(const options& o);
+int train_on_device(const options& o, mpt::communicator& comm);
 
 /// The same on a GPU, of a library that nvcc has compiled; where it was not built, throws.
-int train_on_cuda(const options& o);
+int train_on_cuda(const options& o, mpt::communicator& comm);
 
 /// Continue o.prompt from the checkpoint in o.out, on stdout.
 template <class T>

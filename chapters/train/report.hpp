@@ -45,6 +45,19 @@ struct step_row {
     }
 };
 
+/// "3 threads of this program, ddp, gradients reduced once a step"
+inline std::string words_of_ranks(const options& o) {
+    return std::to_string(o.ranks) + " threads of this program, " +
+           (o.zero ? "zero" + std::to_string(o.zero) : "ddp") + ", gradients reduced " +
+           (reduces_once(o) ? "once a step" : "with every micro-batch");
+}
+/// The options that a checkpoint does not keep, for the line that says how to go on.
+inline std::string flags_of_ranks(const options& o) {
+    return (o.ranks > 1 ? " --ranks " + std::to_string(o.ranks) : "") +
+           (o.zero ? " --zero " + std::to_string(o.zero) : "") +
+           (o.reduce.empty() ? "" : " --reduce " + o.reduce);
+}
+
 class report {
 public:
     report(const options& o, const mpt::token_data& data, const mpt::gpt_config& config,
@@ -60,7 +73,8 @@ public:
           bigram_(mpt::bigram_entropy(data).nats) {}
 
     void start() const {
-        const double tokens = double(o_.steps) * o_.micro_batches * o_.batch * o_.context;
+        const double tokens =
+            double(o_.steps) * o_.ranks * o_.micro_batches * o_.batch * o_.context;
         const double epochs = tokens / double(data_.train_end);
         std::fprintf(stderr,
                      "model       %d layers, %d heads (%d key/value), %d channels, context %d, "
@@ -70,12 +84,16 @@ public:
         std::fprintf(stderr, "precision   %s, %s\n", o_.precision.c_str(), machine_.c_str());
         std::fprintf(stderr, "data        %s: %zu tokens to train on, %zu held out\n",
                      data_.name.c_str(), data_.train_end, data_.tokens.size() - data_.train_end);
+        if (o_.ranks > 1)
+            std::fprintf(stderr, "ranks       %s\n", words_of_ranks(o_).c_str());
         std::fprintf(stderr,
-                     "run         %ld steps of %d x %d x %d tokens: %.1f tokens a parameter, "
+                     "run         %ld steps of %s%d x %d x %d tokens: %.1f tokens a parameter, "
                      "%.1f epochs%s\n",
-                     o_.steps, o_.micro_batches, o_.batch, o_.context, tokens / double(P_), epochs,
+                     o_.steps, o_.ranks > 1 ? (std::to_string(o_.ranks) + " x ").c_str() : "",
+                     o_.micro_batches, o_.batch, o_.context, tokens / double(P_), epochs,
                      advice(tokens, epochs));
-        std::fprintf(stderr, "memory      %s in all\n", human(double(plan_.total())).c_str());
+        std::fprintf(stderr, "memory      %s in all%s\n", human(double(plan_.total())).c_str(),
+                     o_.ranks > 1 ? ", of each rank" : "");
         for (int k = 0; k < mpt::kinds; ++k)
             if (plan_.bytes[std::size_t(k)])
                 std::fprintf(stderr, "  %-12s%10s  %s\n", to_string(mpt::kind(k)),
@@ -130,8 +148,9 @@ public:
 
     void stopped(long step, bool by_signal) const {
         std::fprintf(stderr,
-                     "%s after step %ld of %ld, saved; to go on: ./run train --resume --out %s\n",
-                     by_signal ? "interrupted" : "stopped", step, o_.steps, o_.out.c_str());
+                     "%s after step %ld of %ld, saved; to go on: ./run train --resume --out %s%s\n",
+                     by_signal ? "interrupted" : "stopped", step, o_.steps, o_.out.c_str(),
+                     flags_of_ranks(o_).c_str());
     }
 
     void sample_begins() const {

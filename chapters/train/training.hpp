@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// training.hpp -- what a training run has, on any machine: buffers, batches, checkpoints. The steps
-// stand in cpu_run.hpp and device_run.hpp.
+// training.hpp -- what a rank of a training run has, on any machine: buffers, batches, checkpoints.
+// The steps stand in cpu_run.hpp and device_run.hpp.
 #pragma once
 #include "generate.hpp"
 #include "memory_plan.hpp"
@@ -14,8 +14,8 @@
 #include "../common/kept_moments.hpp"
 
 #include "mpt/base/memory.hpp"          // memory, buffer
-#include "mpt/dist/one_rank.hpp"        // one_rank: acquire, ready, finish, publish
-#include "mpt/nn/gpt.hpp"               // gpt: forward, backward
+#include "mpt/comm/communicator.hpp"    // communicator: rank, size, gather
+#include "mpt/nn/gpt.hpp"               // gpt: forward, backward; strategy
 #include "mpt/numeric/cast.hpp"         // cast
 #include "mpt/train/checkpoint.hpp"     // save_checkpoint, finish_checkpoint
 #include "mpt/train/data.hpp"           // token_data, draw_batch, validation_batch
@@ -23,6 +23,8 @@
 #include "mpt/train/saved_tensors.hpp"  // add_tensors, tensor_reads, scalar
 #include "mpt/train/update_pass.hpp"    // optimizer_state
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -30,7 +32,7 @@
 #include <optional>
 #include <type_traits>
 
-inline volatile std::sig_atomic_t interrupted = 0;
+inline std::atomic<int> interrupted = 0; // ranks that are threads all look at it
 
 // The first Ctrl-C asks for a checkpoint, the second ends the program.
 inline void save_on_interrupt() {
@@ -43,16 +45,19 @@ inline void save_on_interrupt() {
 }
 
 /// What lives as long as the run. Every byte is in `mem`'s ledger. kind: what the optimizer keeps.
-/// Machine: cpu_machine, or device_machine: who computes, with which operations, in whose memory.
+/// Machine: cpu_machine, or device_machine: who computes, with which operations, in whose memory,
+/// by which strategy.
 template <class T, class Machine>
 struct training {
     using operations = typename Machine::operations;
 
-    training(const options& o, const mpt::token_data& data, mpt::optimizer_kind kind)
-        : o(o), data(data), data_sum(mpt::hex8(mpt::crc32c(std::as_bytes(std::span(data.tokens))))),
+    training(const options& o, const mpt::token_data& data, mpt::optimizer_kind kind,
+             mpt::communicator& comm)
+        : o(o), data(data), comm(comm), data_sum(mpt::hex8(mpt::crc32c(std::as_bytes(std::span(data.tokens))))),
           machine(o), mem(machine.mem), config(model_config(o, data.vocabulary)),
           ops(machine.template make<T>(o, config)), model(config, ops, o.seed),
-          strategy(ops, model.map), P(model.map.size()),
+          held_(Machine::template strategy<T>(o, comm, ops, model.map)), strategy(*held_),
+          P(model.map.size()),
           weights(mem, mpt::kind::weights, P, "weights"),
           grads_(mem, mpt::kind::grads, P, "gradients"),
           sums_(mem, mpt::kind::sums, o.micro_batches > 1 ? P : 0, "fp32 sums of gradients"),
@@ -70,17 +75,27 @@ struct training {
         return mpt::checkpointing::parse(o.checkpointing, o.layers);
     }
     std::size_t rows() const { return std::size_t(o.batch); }
-    /// Elements from `begin` on become these: the master's, and the weights rounded to nearest.
-    void set_weights(std::size_t begin, std::span<const float> wide) {
-        if (master_.size() > 0)
-            ops.copy_to_device(master_.span().subspan(begin, wide.size()), wide);
+    /// My part of the weights becomes this: the master's, and the weights rounded to nearest.
+    /// values(begin, span): fills the span with elements `begin` and on of the whole.
+    template <class Values>
+    void set_weights(Values values) {
+        const mpt::optimizer_state<T> own = owned();
+        std::vector<float> wide;
         std::vector<T> low;
-        for (std::size_t i = 0; i < wide.size(); i += low.size()) {
-            low.resize(std::min(wide.size() - i, std::size_t(1) << 20));
-            mpt::cast(wide.data() + i, low.data(), low.size());
-            ops.copy_to_device(weights.span().subspan(begin + i, low.size()),
-                               std::span<const T>(low));
+        for (std::size_t p = 0; p < own.weights.size(); ++p) {
+            const auto& [mine, begin] = own.weights[p];
+            for (std::size_t i = 0; i < mine.size(); i += wide.size()) {
+                wide.resize(std::min(mine.size() - i, std::size_t(1) << 20));
+                low.resize(wide.size());
+                values(begin + i, std::span(wide));
+                if (master_.size() > 0)
+                    ops.copy_to_device(own.master[p].data.subspan(i, wide.size()),
+                                       std::span<const float>(wide));
+                mpt::cast(wide.data(), low.data(), low.size());
+                ops.copy_to_device(mine.subspan(i, low.size()), std::span<const T>(low));
+            }
         }
+        strategy.publish(weights.span());
     }
     /// What the optimizer updates: my part, which on one rank is all.
     mpt::optimizer_state<T> owned() {
@@ -91,7 +106,7 @@ struct training {
 
     /// Micro-batch `micro` of attempted step `step`.
     mpt::batch draw(long step, int micro) {
-        const long sample = long(micro) * o.batch;
+        const long sample = (long(micro) * comm.size() + comm.rank()) * o.batch;
         mpt::draw_batch(data, o.seed, step, sample, o.batch, o.context, host_inputs, host_targets);
         return put({inputs.span(), targets.span(), o.batch, o.context, micro, step, sample});
     }
@@ -101,28 +116,37 @@ struct training {
         return put({inputs.span(), targets.span(), o.batch, o.context, 0, 0, 0});
     }
 
-    /// Mean loss of the held-out part, without dropout.
+    /// Mean loss of the held-out part, without dropout. Ranks take turns with its batches, which
+    /// are added in their order: the same number however many ranks there are.
     double validation_loss() {
         mpt::gpt_config still = config;
         still.dropout = 0;
         mpt::gpt<T, operations> reader(still, ops);
         const int batches = (256 + o.batch - 1) / o.batch; // 256 samples or a little more
+        std::vector<double> mine;
+        for (int i = comm.rank(); int(mine.size()) * comm.size() < batches; i += comm.size()) {
+            const int at = std::min(i, batches - 1); // who has none joins in: units are gathered
+            mine.push_back(reader.forward(strategy, weights.span(),
+                                          held_out(batches * o.batch, at * o.batch), *acts));
+        }
+        const std::vector<double> all = comm.gather(mine); // rank by rank
         double sum = 0;
         for (int i = 0; i < batches; ++i)
-            sum += reader.forward(strategy, weights.span(),
-                                  held_out(batches * o.batch, i * o.batch), *acts);
+            sum += all[std::size_t(i % comm.size()) * mine.size() + std::size_t(i / comm.size())];
         return sum / (double(batches) * o.batch * o.context);
     }
 
     const options& o;
     const mpt::token_data& data;
+    mpt::communicator& comm;
     std::string data_sum; // CRC-32C of its tokens: the place in the data is one in this text
     Machine machine;
     mpt::memory& mem;
     mpt::gpt_config config;
     operations ops;
     mpt::gpt<T, operations> model;
-    mpt::one_rank<T, operations> strategy;
+    std::unique_ptr<mpt::strategy<T>> held_;
+    mpt::strategy<T>& strategy;
     std::size_t P; // parameters
     mpt::buffer<T> weights, grads_;
     mpt::buffer<float> sums_, master_;
@@ -184,8 +208,10 @@ void save(training<T, Machine>& run, const state& now, const std::string& dir) {
         mpt::add_tensors(files.back().tensors, tensors_of(tensors, prefix, x.size()), prefix,
                          std::span<const U>(run.ops.on_host(x, *room)));
     });
-    mpt::save_checkpoint(checkpoints_of(dir), std::uint64_t(now.attempted), std::move(files),
-                         std::move(words));
+    if (run.comm.rank() == 0)
+        mpt::save_checkpoint(checkpoints_of(dir), std::uint64_t(now.attempted), std::move(files),
+                             std::move(words));
+    run.comm.barrier(); // where rank 0 has failed, all end here
 }
 
 /// From the checkpoint in `folder`, whose files were found whole. Nothing changes unless all fits.
@@ -225,35 +251,37 @@ void load(training<T, Machine>& run, state& now, const std::string& folder) {
     now.rule.applied() = mpt::scalar<long>(words, "applied_steps");
 }
 
-/// Initial weights, a part at a time, or those of --init; moments 0.
+/// Initial weights, each rank its part, or those of --init; moments 0.
 template <class T, class Machine>
 void begin(training<T, Machine>& run) {
     if (!run.o.init.empty()) {
         std::vector<float> all(run.P);
         read_weights(run.o.init, mpt::named_tensors(run.model.map.tensors), all);
-        run.set_weights(0, all);
+        run.set_weights([&](std::size_t begin, std::span<float> part) {
+            std::copy_n(all.data() + begin, part.size(), part.data());
+        });
     } else {
-        std::vector<float> part(std::min(run.P, std::size_t(1) << 20));
-        for (std::size_t i = 0; i < run.P; i += part.size()) {
-            part.resize(std::min(part.size(), run.P - i));
-            mpt::initial_values(run.model.map, run.o.seed, i, part);
-            run.set_weights(i, part);
-        }
+        run.set_weights([&](std::size_t begin, std::span<float> part) {
+            mpt::initial_values(run.model.map, run.o.seed, begin, part);
+        });
     }
     run.moments.begin(run.ops);
 }
 
-/// The run's data are in place: from a checkpoint, or anew, and then `o.out` is its folder.
+/// The run's data are in place: from a checkpoint, or anew, and then `o.out` is its folder, which
+/// rank 0 alone touches.
 template <class T, class Machine>
 void start(training<T, Machine>& run, state& now, options& o) {
     if (o.resume) {
         load(run, now, o.from);
+        if (run.comm.rank() != 0) return;
         const std::string dir = checkpoints_of(o.out); // a crash may have left it half in order
         if (o.from == dir + '/' + mpt::checkpoints_in(dir).at(0))
             mpt::finish_checkpoint(dir, {o.from, mpt::read_manifest(o.from)});
         return;
     }
     begin(run);
+    if (run.comm.rank() != 0) return;
     if (o.out.empty())
         o.out = fresh_run();
     else

@@ -25,6 +25,7 @@
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace mpt {
@@ -79,7 +80,8 @@ struct lamb {
         const auto numbers = numbers_of<W>(*this, factor, 1, applied);
         const auto decay = [&](const chunk<T>& c) { return W(c.decays ? weight_decay : 0); };
 
-        std::vector<std::vector<lamb_parts::lengths>> parts(blocks(own.weights).size());
+        const std::vector<block> cut = blocks(own.weights);
+        std::vector<std::vector<lamb_parts::lengths>> parts(cut.size());
         for_chunks(on, map, own, grads, [&](const chunk<T>& c) {
             W u[chunk<T>::most];
             update_moments(c.m, c.v, c.g, c.n, numbers);
@@ -91,12 +93,18 @@ struct lamb {
             of_block.back().u += lamb_parts::squares(u, c.n);
         });
 
-        std::vector<double> sums(2 * map.tensors.size()); // |p|^2 and |u|^2, tensor by tensor
-        for (const auto& of_block : parts)                // in the order of the blocks
-            for (const auto& part : of_block) {
-                sums[2 * part.tensor] += part.p;
-                sums[2 * part.tensor + 1] += part.u;
+        // |p|^2 and |u|^2 of each tensor: the blocks of a shard are added first, then the shards,
+        // so that the sum is the same where ranks own one shard each and where each owns all.
+        std::vector<double> sums(2 * map.tensors.size()), shard(sums.size());
+        for (std::size_t i = 0; i < cut.size(); ++i) {
+            for (const auto& part : parts[i]) {
+                shard[2 * part.tensor] += part.p;
+                shard[2 * part.tensor + 1] += part.u;
             }
+            if (i + 1 < cut.size() && cut[i + 1].piece == cut[i].piece) continue;
+            for (std::size_t k = 0; k < sums.size(); ++k)
+                sums[k] += std::exchange(shard[k], 0.0);
+        }
         add(std::span<double>(sums));
         ratios.assign(map.tensors.size(), 1.0);
         for (std::size_t t = 0; t < ratios.size(); ++t)
