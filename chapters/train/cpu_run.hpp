@@ -75,8 +75,7 @@ int train(const options& given, mpt::communicator& comm) {
                      cpu_machine::extra<T>(o, run.config), now.attempted);
         told->start();
         if (o.resume)
-            std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(),
-                         now.attempted);
+            std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);
     }
     save_on_interrupt();
 

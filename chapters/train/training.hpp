@@ -53,12 +53,12 @@ struct training {
 
     training(const options& o, const mpt::token_data& data, mpt::optimizer_kind kind,
              mpt::communicator& comm)
-        : o(o), data(data), comm(comm), data_sum(mpt::hex8(mpt::crc32c(std::as_bytes(std::span(data.tokens))))),
-          machine(o), mem(machine.mem), config(model_config(o, data.vocabulary)),
+        : o(o), data(data), comm(comm),
+          data_sum(mpt::hex8(mpt::crc32c(std::as_bytes(std::span(data.tokens))))), machine(o),
+          mem(machine.mem), config(model_config(o, data.vocabulary)),
           ops(machine.template make<T>(o, config)), model(config, ops, o.seed),
           held_(Machine::template strategy<T>(o, comm, ops, model.map)), strategy(*held_),
-          P(model.map.size()),
-          weights(mem, mpt::kind::weights, P, "weights"),
+          P(model.map.size()), weights(mem, mpt::kind::weights, P, "weights"),
           grads_(mem, mpt::kind::grads, P, "gradients"),
           sums_(mem, mpt::kind::sums, o.micro_batches > 1 ? P : 0, "fp32 sums of gradients"),
           master_(mem, mpt::kind::master, o.stochastic_rounding ? 0 : mpt::master_size<T>(P),

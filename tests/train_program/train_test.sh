@@ -80,6 +80,9 @@ bad_input)
             "$train" --stochastic-rounding --precision $precision
     done
     refused 2 '--device' "$train" --device tpu
+    refused 2 '--ranks 0: wanted 1 or more ranks' "$train" --ranks 0
+    refused 2 '--reduce' "$train" --reduce never
+    refused 2 '--ranks 2 with --device emulator: ranks are on the CPU' "$train" --ranks 2 --device emulator
     refused 2 '--device-memory lots: not a number of bytes' "$train" --device-memory lots
     refused 2 '--stop-after 20 of --steps 12' "$train" --steps 12 --stop-after 20
     refused 2 '--warmup 12 of --steps 12' "$train" --steps 12 --warmup 12
