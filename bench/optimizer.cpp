@@ -93,6 +93,7 @@ struct unfused {
 void bench_optimizers(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
                       bench::stream_add& limit, std::size_t n) {
     const std::string against_stream = "AdamW, fused, of memory's rate";
+    const std::string of_sums = "AdamW, fp32 sums in, of memory's rate";
     const std::string against_passes = "AdamW, fused, against 5 passes";
     const std::string l2 = "Adam with L2, 28 bytes", momentum = "SGD with momentum, 20 bytes",
                       plain = "SGD, 12 bytes", layerwise = "LAMB, 40 bytes",
@@ -100,7 +101,7 @@ void bench_optimizers(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
                       eight_bits = "AdamW, 8-bit moments, against fused AdamW";
     bool wanted = false;
     for (const auto& row :
-         {against_stream, against_passes, l2, momentum, plain, layerwise, no_master, eight_bits})
+         {against_stream, of_sums, against_passes, l2, momentum, plain, layerwise, no_master, eight_bits})
         wanted |= table.wants(row);
     if (!wanted) return;
     mpt::layout map;
@@ -119,6 +120,14 @@ void bench_optimizers(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
     const auto fused = [&] { adam.step(on, map, own, grads, 1.0, 1e-5); };
     // 2 gradient + 12 read and 12 written of p, m, v + 2 weight
     table.compare(against_stream, "GB/s", 0.85, {"", 28e-9 * double(n), fused}, limit.as_side());
+
+    if (table.wants(of_sums)) { // a window's sums, as they lie on the host when states do
+        const auto sums = bench::numbers(pool, mem, n, 0.1f);
+        const mpt::pieces<const float> wide{{sums.span(), 0}};
+        table.compare(of_sums, "GB/s", 0.85, // 4 gradient
+                      {"", 30e-9 * double(n), [&] { adam.step(on, map, own, wide, 1.0, 1e-5); }},
+                      limit.as_side());
+    }
 
     // The others, bytes a parameter as their cards count them.
     const auto row = [&](const std::string& name, double bytes, auto optimizer) {
