@@ -100,8 +100,8 @@ void bench_optimizers(bench::table& table, const mpt::cpu& on, mpt::memory& mem,
                       no_master = "AdamW, bf16, stochastic, 22 bytes",
                       eight_bits = "AdamW, 8-bit moments, against fused AdamW";
     bool wanted = false;
-    for (const auto& row :
-         {against_stream, of_sums, against_passes, l2, momentum, plain, layerwise, no_master, eight_bits})
+    for (const auto& row : {against_stream, of_sums, against_passes, l2, momentum, plain, layerwise,
+                            no_master, eight_bits})
         wanted |= table.wants(row);
     if (!wanted) return;
     mpt::layout map;

@@ -8,7 +8,8 @@
 ///          seen, whatever else the file holds. Wider damage is missed once in 2^32.
 /// Formula  P = x^32 + x^28 + x^27 + x^26 + x^25 + x^23 + x^22 + x^20 + x^19 + x^18 + x^14 + x^13
 ///              + x^11 + x^10 + x^9 + x^8 + x^6 + 1, bits reversed: 0x82F63B78
-/// Costs    compute: a table look-up a byte.  memory: 8 tables of 1 KiB
+/// Costs    compute: a table look-up a byte, or an instruction for 8 where the CPU has it.
+///          memory: 8 tables of 1 KiB
 /// Breaks   anyone can make a file of any sum: it tells damage, not fraud
 /// Source   Castagnoli, Braeuer, Herrmann 1993, Optimization of Cyclic Redundancy-Check Codes with
 ///          24 and 32 Parity Bits; RFC 3720, section 12.1 and appendix B.4 (sums of known bytes)
@@ -20,6 +21,10 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+
+#if defined(__SSE4_2__) && defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace mpt {
 
@@ -45,6 +50,13 @@ inline std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t befo
     const auto& t = crc32c_tables;
     std::uint32_t r = ~before; // begins with ones, so that leading zeros count
     std::size_t i = 0;
+#if defined(__SSE4_2__) && defined(__x86_64__)
+    for (; i + 8 <= bytes.size(); i += 8) {
+        std::uint64_t w;
+        std::memcpy(&w, bytes.data() + i, 8);
+        r = std::uint32_t(_mm_crc32_u64(r, w));
+    }
+#endif
     for (; i + 8 <= bytes.size(); i += 8) { // eight look-ups that do not wait for one another
         std::uint64_t w;
         std::memcpy(&w, bytes.data() + i, 8);

@@ -6,10 +6,12 @@
 ///          passes a copy in which the n-th call fails, writes half, or is the last before the
 ///          lights go out. So every failure of every call can be tried, one after the other.
 /// Costs    one indirect call each, beside what a system call costs
-/// Breaks   reading does not go through it: what a reader meets are the files as they are
+/// Breaks   reading does not go through it, but for pread of files that a run writes and reads
+///          back: what a reader meets are the files as they are
 /// Source   POSIX open, write, fsync, close, rename, mkdir, unlink, rmdir; as SQLite tests itself
 ///          (sqlite.org/testing.html, I/O error testing and crash testing)
-/// See      file.hpp, train/checkpoint.hpp (its users), tests/train/checkpoint_failures_test.cpp
+/// See      file.hpp, direct_file.hpp, train/checkpoint.hpp (its users),
+///          tests/train/checkpoint_failures_test.cpp
 #pragma once
 #include <cerrno>
 #include <cstddef>
@@ -37,6 +39,9 @@ struct disk {
     };
     std::function<int(const char* path)> unlink = ::unlink; // a file
     std::function<int(const char* path)> rmdir = ::rmdir;   // an empty folder
+    std::function<ssize_t(int file, const void* from, std::size_t bytes, off_t at)> pwrite =
+        ::pwrite;
+    std::function<ssize_t(int file, void* to, std::size_t bytes, off_t at)> pread = ::pread;
 };
 
 inline const disk real_disk;

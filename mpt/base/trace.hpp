@@ -133,8 +133,8 @@ private:
 /// One bar, from here to the end of the scope: `range r(t, lane::comm, "all_reduce");`. `name` must
 /// live as long. What is in `args` when the scope ends is shown with it.
 struct range {
-    range(trace* t, lane l, std::string_view name)
-        : to(t), row(l), what(name), begin(t ? t->now() : 0) {}
+    range(trace* t, lane l, std::string_view name, std::string details = {})
+        : to(t), row(l), what(name), begin(t ? t->now() : 0), args(std::move(details)) {}
     ~range() {
         if (to) to->bar(row, what, begin, to->now() - begin, args);
     }
