@@ -22,6 +22,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mpt {
@@ -173,6 +174,10 @@ inline void on_this_machine(launch& my, const std::vector<place>& found,
 inline void where_they_meet(launch& my, const launch_arguments& given, const variables& get) {
     const char* const port = get("MASTER_PORT");
     if (port) my.master_port = launch_number("MASTER_PORT", port, 1, 65535);
+    // Where torchrun's agent itself listens at MASTER_PORT, the next one is taken.
+    const char* const agent = get("TORCHELASTIC_USE_AGENT_STORE");
+    if (agent && std::string_view(agent) == "True")
+        my.master_port += my.master_port < 65535 ? 1 : -1;
     if (given.master_port) my.master_port = *given.master_port;
     const char* const addr = get("MASTER_ADDR");
     const char* nodes = get("SLURM_STEP_NODELIST");

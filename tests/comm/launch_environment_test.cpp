@@ -37,12 +37,18 @@ environment operator+(environment a, const environment& b) {
 }
 
 // What the launchers set, seen in their source or on a machine.
-const environment torchrun = {{"LOCAL_RANK", "1"},           {"RANK", "3"},
-                              {"GROUP_RANK", "1"},           {"ROLE_RANK", "3"},
-                              {"LOCAL_WORLD_SIZE", "2"},     {"WORLD_SIZE", "4"},
-                              {"ROLE_WORLD_SIZE", "4"},      {"MASTER_ADDR", "gpu07"},
-                              {"MASTER_PORT", "29400"},      {"TORCHELASTIC_RESTART_COUNT", "2"},
-                              {"TORCHELASTIC_RUN_ID", "abc"}};
+const environment torchrun = {{"LOCAL_RANK", "1"},
+                              {"RANK", "3"},
+                              {"GROUP_RANK", "1"},
+                              {"ROLE_RANK", "3"},
+                              {"LOCAL_WORLD_SIZE", "2"},
+                              {"WORLD_SIZE", "4"},
+                              {"ROLE_WORLD_SIZE", "4"},
+                              {"MASTER_ADDR", "gpu07"},
+                              {"MASTER_PORT", "29400"},
+                              {"TORCHELASTIC_RESTART_COUNT", "2"},
+                              {"TORCHELASTIC_RUN_ID", "abc"},
+                              {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
 const environment open_mpi = {{"OMPI_COMM_WORLD_RANK", "2"},
                               {"OMPI_COMM_WORLD_SIZE", "4"},
                               {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
@@ -116,6 +122,9 @@ TEST_CASE("who I am, by launcher") {
         {"mpirun's daemons are a step of Slurm",
          srun + open_mpi + environment{{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}},
          launcher::open_mpi, 2, 4, 2, 4, "127.0.0.1", 29500, "77.1", true},
+        {"torchrun whose agent has MASTER_PORT",
+         torchrun + environment{{"TORCHELASTIC_USE_AGENT_STORE", "True"}}, launcher::torchrun, 3, 4,
+         1, 2, "gpu07", 29401, "abc.2"},
         {"a shell loop",
          {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "::1"}},
          launcher::torchrun,

@@ -19,10 +19,12 @@ std=' algorithm any array atomic barrier bit bitset charconv chrono cmath compar
  unordered_map unordered_set utility valarray variant vector version '
 platform=' cxxabi.h dirent.h elf.h fcntl.h link.h pthread.h sched.h signal.h unistd.h
  sys/ioctl.h sys/mman.h sys/resource.h sys/stat.h sys/types.h sys/wait.h ucontext.h '
+sockets=' arpa/inet.h netdb.h netinet/in.h netinet/tcp.h poll.h sys/socket.h '
 intrinsics=' immintrin.h arm_neon.h '
 
 lint_header() {
-    awk -v file="$1" -v bulk="$bulk" -v std="$std" -v platform="$platform" -v intrinsics="$intrinsics" '
+    awk -v file="$1" -v bulk="$bulk" -v std="$std" -v platform="$platform" -v intrinsics="$intrinsics" \
+        -v sockets="$sockets" '
         function bad(line, text) { printf "mpt/%s:%d: %s\n", file, line, text; failed = 1 }
         function has(list, word) { return index(list, " " word " ") || index(list, " " word "\n") ||
                                           index(list, "\n" word " ") }
@@ -87,6 +89,8 @@ lint_header() {
             if (has(std, path)) next
             if (has(platform, path)) {
                 if (!(folder ~ /^(base|simt|comm|train|dist)$/)) bad(FNR, "<" path ">: POSIX belongs in base, simt, comm, train and dist")
+            } else if (has(sockets, path)) {
+                if (folder != "comm") bad(FNR, "<" path ">: sockets belong in comm")
             } else if (has(intrinsics, path)) {
                 if (!low && !loops) bad(FNR, "<" path ">: intrinsics belong in base, numeric and the bulk loops that lint.sh names")
             } else if (path == "cblas.h") {
