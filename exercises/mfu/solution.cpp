@@ -2,7 +2,7 @@
 // Operations of a transformer: chapter 11.
 //
 // A token passes each parameter of each matrix once forward: a multiply and an add. Backward does
-// that twice over, for the gradients of the input and of the matrix. So matrices cost 6 a parameter.
+// that twice over, for the gradients of input and matrix. So matrices cost 6 a parameter.
 // Attention comes on top: a token's query meets the keys of the tokens before it, C channels each,
 // and its weights their values: two multiply-adds a channel and key. With a causal mask half of a
 // context of T is before a token on average. Backward is twice forward here, too.
