@@ -147,12 +147,8 @@ int ranks(const options& o) {
     std::sort(rows.begin(), rows.end());
     std::iota(all.begin(), all.end(), 0);
 
-    const auto& g = many[0].gradient;
-    double off = 0, length = 0;
-    for (std::size_t i = 0; i < g.size(); ++i)
-        off += std::pow(double(g[i]) - double(one[0].gradient[i]), 2),
-            length += std::pow(double(one[0].gradient[i]), 2);
-    const double away = std::sqrt(off / length), bound = 2 * one[0].tokens * 0x1p-24;
+    const double away = apart(many[0].gradient, one[0].gradient);
+    const double bound = 2 * one[0].tokens * 0x1p-24;
     std::printf("\nloss of the first step: %.6f on %d ranks, %.6f on one\n"
                 "|gradient - joined batch's| = %.1e |it|; rounding explains up to %.1e\n\n",
                 many[0].loss, N, one[0].loss, away, bound);

@@ -3,8 +3,10 @@
 #pragma once
 #include "mpt/comm/world.hpp" // run_ranks, communicator
 
+#include <cmath>
 #include <cstddef>
-#include <functional>
+#include <exception>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -18,6 +20,16 @@ auto on_ranks(int n, Body body, double timeout = mpt::timeout_seconds()) {
     return found;
 }
 //! [on_ranks]
+
+/// How far `a` is from `b`, as a part of b's length.
+inline double apart(const std::vector<float>& a, const std::vector<float>& b) {
+    double off = 0, length = 0;
+    for (std::size_t i = 0; i < b.size(); ++i) {
+        off += (double(a[i]) - double(b[i])) * (double(a[i]) - double(b[i]));
+        length += double(b[i]) * double(b[i]);
+    }
+    return std::sqrt(off / length);
+}
 
 /// The message of the error that f() ends with; "" where it returns.
 template <class F>
