@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Overflow on one rank: chapters 20 and 22.
+// Overflow on one rank: chapter 21.
 //
 // Each rank owns a shard of the weights: gradients are reduce-scattered, the shard is updated, the
 // weights are gathered. "After a few thousand steps the ranks have different loss scales, and then
