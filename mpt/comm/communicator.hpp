@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file communicator.hpp
 /// What ranks say to each other, whatever carries it.                      tier 2, needs:
-/// base/device_span.hpp base/trace.hpp comm/traffic.hpp
+/// base/device_span.hpp base/trace.hpp comm/handle.hpp comm/traffic.hpp
 ///
 /// Idea     N ranks run one program on different data; at some points all of them call the same
 ///          verb, in the same order, and meet. Threads, MPI and NCCL differ in how bytes move; a
@@ -18,20 +18,23 @@
 #pragma once
 #include "mpt/base/device_span.hpp" // device_span, check
 #include "mpt/base/trace.hpp"       // trace
+#include "mpt/comm/handle.hpp"      // handle
 #include "mpt/comm/traffic.hpp"     // traffic, verb, element
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace mpt {
 
-/// One verb as a rank calls it. `in` and `out` may be the same memory, or `in` the rank's own part
-/// of `out` (all_gather), or `out` of `in` (reduce_scatter).
+/// One verb as a rank calls it. `in` and `out` are the same memory (all_reduce, broadcast), or `in`
+/// may be the rank's own part of `out` (all_gather), or `out` of `in` (reduce_scatter).
 struct collective {
     verb what;
     element type;
@@ -39,34 +42,6 @@ struct collective {
     void* out;
     std::size_t count; // elements of all_reduce, broadcast, send and recv; of a rank's part else
     int peer = -1;     // broadcast: whose; send: to whom; recv: from whom
-};
-
-/// A collective on its way.
-class handle {
-public:
-    handle() = default; // of one that is done
-    /// wait: until it is done. drop: the same for a rank that is about to end, and has to end it.
-    explicit handle(std::function<void()> wait, std::function<void()> drop = nullptr)
-        : wait_(std::move(wait)), drop_(std::move(drop)) {}
-    handle(handle&& other) noexcept { *this = std::move(other); }
-    handle& operator=(handle&& other) noexcept {
-        std::swap(wait_, other.wait_);
-        std::swap(drop_, other.drop_);
-        return *this;
-    }
-    ~handle() { // its buffers may be freed next
-        if (wait_ && drop_) drop_();
-    }
-
-    /// Returns when the result is in place; throws what ended the collective. On a GPU the stream
-    /// of the caller's kernels waits, not the host.
-    void wait() {
-        if (const auto wait = std::exchange(wait_, nullptr)) wait();
-    }
-    bool pending() const { return bool(wait_); } // wait() has not been called
-
-private:
-    std::function<void()> wait_, drop_;
 };
 
 class communicator {
@@ -90,28 +65,23 @@ public:
     /// mine (n): the sum of this rank's part of all (size() n).
     template <class T>
     void reduce_scatter(device_span<T> mine, device_view<T> all) {
-        parts("reduce_scatter", all.size(), mine.size());
-        run(reduction<T>({verb::reduce_scatter, {}, all.data(), mine.data(), mine.size()}));
+        run(scatter<T>(mine, all));
     }
     /// all (size() n): the mine (n) of rank 0, of rank 1, ...
     template <class T>
     void all_gather(device_span<T> all, device_view<T> mine) {
-        parts("all_gather", all.size(), mine.size());
-        run({verb::all_gather, element_code<T>::value, mine.data(), all.data(), mine.size()});
+        run(gathering<T>(all, mine));
     }
     /// x (n): becomes that of rank `root`.
     template <class T>
     void broadcast(device_span<T> x, int root) {
-        peer("broadcast", root);
-        run({verb::broadcast, element_code<T>::value, x.data(), x.data(), x.size(), root});
+        run(casting<T>(x, root));
     }
-    /// Part r of `to` (size() n) becomes this rank's part of rank r's `from` (size() n).
+    /// Part r of `to` (size() n) becomes this rank's part of rank r's `from` (size() n), which lies
+    /// elsewhere.
     template <class T>
     void all_to_all(device_span<T> to, device_view<T> from) {
-        const std::size_t n = from.size() / std::size_t(size_);
-        parts("all_to_all", from.size(), n);
-        parts("all_to_all", to.size(), n);
-        run({verb::all_to_all, element_code<T>::value, from.data(), to.data(), n});
+        run(exchange<T>(to, from));
     }
 
     template <class T>
@@ -120,29 +90,42 @@ public:
     }
     template <class T>
     [[nodiscard]] handle start_reduce_scatter(device_span<T> mine, device_view<T> all) {
-        parts("reduce_scatter", all.size(), mine.size());
-        return start(
-            reduction<T>({verb::reduce_scatter, {}, all.data(), mine.data(), mine.size()}));
+        return start(scatter<T>(mine, all));
     }
     template <class T>
     [[nodiscard]] handle start_all_gather(device_span<T> all, device_view<T> mine) {
-        parts("all_gather", all.size(), mine.size());
-        return start(
-            {verb::all_gather, element_code<T>::value, mine.data(), all.data(), mine.size()});
+        return start(gathering<T>(all, mine));
+    }
+    template <class T>
+    [[nodiscard]] handle start_broadcast(device_span<T> x, int root) {
+        return start(casting<T>(x, root));
+    }
+    template <class T>
+    [[nodiscard]] handle start_all_to_all(device_span<T> to, device_view<T> from) {
+        return start(exchange<T>(to, from));
     }
 
-    /// Between two ranks; messages of a pair arrive in the order sent. send() may wait for its
-    /// receiver: of two ranks that send to each other one receives first, or uses start_send.
+    /// Between two ranks: the k-th send to a rank meets the k-th recv there. send() may wait for
+    /// its receiver: of two ranks that send to each other one receives first, or has started one
+    /// of the two.
     template <class T>
-    void send(device_view<T> x, int to) {
-        start_send<T>(x, to).wait();
+    void send(device_span<T> x, int to) {
+        start_send(x, to).wait();
+    }
+    template <class T>
+    void send(device_span<const T> x, int to) {
+        start_send(x, to).wait();
     }
     template <class T>
     void recv(device_span<T> x, int from) {
         start_recv(x, from).wait();
     }
     template <class T>
-    [[nodiscard]] handle start_send(device_view<T> x, int to) {
+    [[nodiscard]] handle start_send(device_span<T> x, int to) {
+        return start_send(device_span<const T>(x), to);
+    }
+    template <class T>
+    [[nodiscard]] handle start_send(device_span<const T> x, int to) {
         peer("send", to);
         return start({verb::send, element_code<T>::value, x.data(), nullptr, x.size(), to});
     }
@@ -154,6 +137,9 @@ public:
 
     /// Returns when every rank has called it.
     void barrier() { run({verb::barrier, element::byte, nullptr, nullptr, 0}); }
+    [[nodiscard]] handle start_barrier() {
+        return start({verb::barrier, element::byte, nullptr, nullptr, 0});
+    }
 
     /// The numbers of every rank, (size(), mine.size()), rank by rank. On the host.
     virtual std::vector<double> gather(std::span<const double> mine) = 0;
@@ -191,7 +177,46 @@ private:
         c.type = element_code<T>::value;
         return c;
     }
+    template <class T>
+    collective scatter(device_span<T> mine, device_view<T> all) const {
+        parts("reduce_scatter", all.size(), mine.size());
+        apart<T>("reduce_scatter", mine, all, rank_);
+        return reduction<T>({verb::reduce_scatter, {}, all.data(), mine.data(), mine.size()});
+    }
+    template <class T>
+    collective gathering(device_span<T> all, device_view<T> mine) const {
+        parts("all_gather", all.size(), mine.size());
+        apart<T>("all_gather", mine, all, rank_);
+        return {verb::all_gather, element_code<T>::value, mine.data(), all.data(), mine.size()};
+    }
+    template <class T>
+    collective casting(device_span<T> x, int root) const {
+        peer("broadcast", root);
+        return {verb::broadcast, element_code<T>::value, x.data(), x.data(), x.size(), root};
+    }
+    template <class T>
+    collective exchange(device_span<T> to, device_view<T> from) const {
+        const std::size_t n = from.size() / std::size_t(size_);
+        parts("all_to_all", from.size(), n);
+        parts("all_to_all", to.size(), n);
+        apart<T>("all_to_all", to, from, -1);
+        return {verb::all_to_all, element_code<T>::value, from.data(), to.data(), n};
+    }
     std::vector<double> gather_one(double x) { return gather({&x, 1}); }
+
+    // Nobody reads what another writes: the two do not overlap, or one is that part of the other.
+    template <class T>
+    static void apart(const char* what, device_span<const T> x, device_span<const T> all,
+                      int part) {
+        const auto at = [](const T* p) { return reinterpret_cast<std::uintptr_t>(p); };
+        const std::uintptr_t a = at(x.data()), b = at(all.data());
+        const bool overlap = a < b + all.bytes() && b < a + x.bytes();
+        const bool own = part >= 0 && a == b + std::size_t(part) * x.bytes();
+        check(!overlap || own, what, ": the two buffers overlap; ",
+              part < 0
+                  ? std::string("take two")
+                  : join("they may where one is part ", part, " of the other, this rank's own"));
+    }
     void parts(const char* what, std::size_t all, std::size_t part) const {
         check(all == part * std::size_t(size_), what, ": ", all, " elements and a part of ", part,
               " for each of ", size_, " ranks; wanted ", part * std::size_t(size_),

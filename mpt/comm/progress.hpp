@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 /// @file progress.hpp
 /// A rank's second thread: collectives that go on while the rank computes. tier 2, needs:
-/// comm/communicator.hpp
+/// comm/handle.hpp
 ///
 /// Idea     As a GPU has a stream for communication: what is started is done in the order it was
 ///          started, by a thread of its own, so that all ranks meet in the same order. A verb that
 ///          waits anyway is done by the caller where nothing is before it.
 /// Costs    a thread a communicator, from the first start on; two wake-ups a started collective
 /// Breaks   a started collective's buffer freed before it is done: a handle that is dropped waits
-/// See      world.hpp
+/// See      thread_rank.hpp (whose it is), tests/comm/progress_test.cpp
 #pragma once
-#include "mpt/comm/communicator.hpp" // handle
+#include "mpt/comm/handle.hpp" // handle
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <future>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -38,12 +38,12 @@ public:
     /// `work` in its turn, on the other thread. `abandon` is called when the handle is dropped
     /// before wait(), and has to make `work` end soon.
     handle start(std::function<void()> work, std::function<void()> abandon) {
-        auto task = std::make_shared<std::packaged_task<void()>>(std::move(work));
-        const std::shared_future<void> done = task->get_future().share();
+        task next{std::move(work), {}};
+        const std::shared_future<void> done = next.done.get_future().share();
         {
             const std::lock_guard hold(lock_);
-            queue_.push_back([task] { (*task)(); });
             if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
+            queue_.push_back(std::move(next));
         }
         changed_.notify_all();
         return handle([done] { done.get(); },
@@ -63,26 +63,43 @@ public:
         work();
     }
 
+    /// Is something under way? No, when all handles have been waited for.
+    bool pending() const {
+        const std::lock_guard hold(lock_);
+        return !queue_.empty() || busy_;
+    }
+
 private:
+    struct task {
+        std::function<void()> work;
+        std::promise<void> done;
+    };
+
     void serve() {
         std::unique_lock hold(lock_);
         for (;;) {
             changed_.wait(hold, [&] { return ending_ || !queue_.empty(); });
             if (queue_.empty()) return;
-            const auto work = std::move(queue_.front());
+            task now = std::move(queue_.front());
             queue_.pop_front();
             busy_ = true;
             hold.unlock();
-            work();
+            std::exception_ptr thrown;
+            try {
+                now.work();
+            } catch (...) {
+                thrown = std::current_exception();
+            }
             hold.lock();
-            busy_ = false;
+            busy_ = false; // before it is known to be done: see pending()
             changed_.notify_all();
+            thrown ? now.done.set_exception(thrown) : now.done.set_value();
         }
     }
 
-    std::mutex lock_;
+    mutable std::mutex lock_;
     std::condition_variable changed_;
-    std::deque<std::function<void()>> queue_;
+    std::deque<task> queue_;
     bool busy_ = false, ending_ = false;
     std::thread thread_; // of the deque: one caller
 };

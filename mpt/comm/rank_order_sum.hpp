@@ -7,10 +7,10 @@
 ///          one. Here rank 0's number comes first, then rank 1's, ..., in fp32, and the sum is
 ///          rounded to 16 bits once. So threads, MPI, one bucket or many have the same bits.
 /// Formula  out_i = round(((x0_i + x1_i) + x2_i) + ...)
-/// Costs    N reads and a write an element; a chunk of sums stays in the nearest cache
+/// Costs    N reads and a write an element and result; a chunk of sums stays in the nearest cache
 /// Breaks   16-bit sums on the way: 64 x 2048 in fp16 pass 65504 though their mean is 2048; 1e8, 1,
 ///          -1e8, 1 make 1 in this order, and 0 in others
-/// See      world.hpp (who sums so)
+/// See      world.hpp (who sums so), tests/comm/rank_order_sum_test.cpp
 #pragma once
 #include "mpt/base/error.hpp"      // error
 #include "mpt/base/qualifiers.hpp" // MPT_RESTRICT
@@ -21,47 +21,53 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <vector>
 
 namespace mpt {
 
-/// out (n) = the sum of the parts (n each), first to last; `out` may be one of them.
-template <class T>
-void sum_in_rank_order(std::span<const T* const> parts, T* out, std::size_t n) {
+/// Each of `outs` (n) = the sum of the parts (n each), first to last; an out may be one of the
+/// parts. Pointers to T, or to void.
+template <class T, class In, class Out>
+void sum_in_rank_order(std::span<const In* const> parts, std::span<Out* const> outs,
+                       std::size_t n) {
     using W = wide_t<T>;
     constexpr std::size_t chunk = 1024;
     W sum[chunk], room[chunk];
     for (std::size_t at = 0; at < n; at += chunk) {
         const std::size_t m = std::min(chunk, n - at);
-        cast(parts[0] + at, sum, m);
-        for (const T* part : parts.subspan(1)) {
-            const W* MPT_RESTRICT x = widen(part + at, m, room);
+        cast(static_cast<const T*>(parts[0]) + at, sum, m);
+        for (const In* part : parts.subspan(1)) {
+            const W* MPT_RESTRICT x = widen(static_cast<const T*>(part) + at, m, room);
             for (std::size_t i = 0; i < m; ++i) sum[i] += x[i];
         }
-        cast(sum, out + at, m);
+        for (Out* out : outs) cast(sum, static_cast<T*>(out) + at, m);
     }
 }
 
-/// The same, of elements whose type is known when it runs.
-inline void sum_in_rank_order(element type, std::span<const void* const> parts, void* out,
-                              std::size_t n) {
-    const auto of = [&]<class T>(T*) {
-        std::vector<const T*> typed;
-        for (const void* p : parts) typed.push_back(static_cast<const T*>(p));
-        sum_in_rank_order(std::span<const T* const>(typed), static_cast<T*>(out), n);
-    };
+/// Into one.
+template <class T>
+void sum_in_rank_order(std::span<const T* const> parts, T* out, std::size_t n) {
+    sum_in_rank_order<T, T, T>(parts, std::span<T* const>(&out, 1), n);
+}
+
+/// Of elements whose type is known when it runs.
+inline void sum_in_rank_order(element type, std::span<const void* const> parts,
+                              std::span<void* const> outs, std::size_t n) {
     switch (type) {
     case element::fp32:
-        return of(static_cast<float*>(nullptr));
+        return sum_in_rank_order<float>(parts, outs, n);
     case element::fp64:
-        return of(static_cast<double*>(nullptr));
+        return sum_in_rank_order<double>(parts, outs, n);
     case element::fp16:
-        return of(static_cast<fp16*>(nullptr));
+        return sum_in_rank_order<fp16>(parts, outs, n);
     case element::bf16:
-        return of(static_cast<bf16*>(nullptr));
+        return sum_in_rank_order<bf16>(parts, outs, n);
     default:
         throw error(join("sum: elements of type ", to_string(type), " are not summed"));
     }
+}
+inline void sum_in_rank_order(element type, std::span<const void* const> parts, void* out,
+                              std::size_t n) {
+    sum_in_rank_order(type, parts, std::span<void* const>(&out, 1), n);
 }
 
 } // namespace mpt

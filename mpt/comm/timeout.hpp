@@ -7,7 +7,7 @@
 ///          this deadline, and an error at its end names who is missing, and where.
 /// Breaks   a deadline below the longest thing that one rank does alone (rank 0 writes a file):
 ///          ranks that are only late are then taken for lost
-/// See      meeting.hpp
+/// See      run_state.hpp (the wait), tests/comm/timeout_test.cpp
 #pragma once
 #include "mpt/base/error.hpp" // check
 
@@ -25,8 +25,9 @@ inline double timeout_seconds() {
     double seconds = 0;
     const char* const end = text + std::strlen(text);
     const auto [stop, fault] = std::from_chars(text, end, seconds);
-    check(fault == std::errc() && stop == end && seconds > 0 && seconds <= 1e6, "MPT_TIMEOUT_S is ",
-          text, "; wanted seconds above 0 and up to 1e6, such as 300 or 0.5");
+    check(fault == std::errc() && stop == end && seconds > 0 && seconds <= 1e6,
+          "MPT_TIMEOUT_S is '", text,
+          "'; wanted seconds above 0 and up to 1e6, such as 300 or 0.5");
     return seconds;
 }
 

@@ -9,7 +9,7 @@
 ///          all_gather n (N-1)/N,  all_reduce 2 n (N-1)/N,  broadcast n (N-1) of the root alone
 /// Costs    a lock a message
 /// Breaks   elements of two types added up as bytes: 2 bytes of fp16, 4 of fp32 sums; ask by type
-/// See      communicator.hpp (who has one), tests/comm/world_test.cpp
+/// See      communicator.hpp (who has one), tests/comm/traffic_test.cpp
 #pragma once
 #include "mpt/base/error.hpp"     // error
 #include "mpt/numeric/scalar.hpp" // fp16, bf16
