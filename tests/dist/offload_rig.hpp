@@ -64,9 +64,9 @@ void backward(strategy<T>& s, const layout& map, gradients<T>& grads, int step, 
               int rank = 0) {
     const auto g =
         rig::numbers<T>(std::uint32_t(1 + 1000 * rank + 10 * step + micro), map.size(), 1);
-    s.collect(grads, 0);
+    const device_span<T> around = s.collect(grads, 0);
     for (int u = int(map.units.size()) - 1; u >= 0; --u) {
-        const device_span<T> to = s.collect(grads, u);
+        const device_span<T> to = u > 0 ? s.collect(grads, u) : around;
         std::copy_n(g.data() + map.units[std::size_t(u)].begin, to.size(), to.data());
         s.ready(grads, u, micro);
     }
