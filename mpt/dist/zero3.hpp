@@ -22,6 +22,7 @@
 #include "mpt/nn/cpu.hpp"      // cpu
 
 #include <cstddef>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,15 @@ public:
     zero3(const On& on, const layout& map, communicator& comm, memory& mem, int micros,
           reduce_mode mode = reduce_mode::every, int ahead = 1)
         : zero2<T, On>(on, map, comm, mem, micros, mode, ahead), rooms_(map.units.size()) {}
+
+    ~zero3() override {
+        // A unit gathered ahead that nobody came for: the other ranks send it, and wait as well.
+        if (coming_ == none || std::uncaught_exceptions() > 0) return;
+        try {
+            rooms_[std::size_t(coming_)].way.wait();
+        } catch (const error&) { // whoever ended it is told by its own
+        }
+    }
 
     device_span<const T> acquire(device_span<const T> weights, int unit) override {
         const std::size_t size = this->map_.units[std::size_t(unit)].size();

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// ddp = ZeRO-1 = ZeRO-2 = ZeRO-3, bit for bit: weights, master, moments, losses, norms, scales.
+#include "ladder.hpp"
+#include "mpt/comm/world.hpp"
+#include "mpt/numeric/bf16.hpp"
+#include "mpt/numeric/fp16.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+using namespace ladder;
+
+namespace {
+
+const bool soak = std::getenv("MPT_SOAK") != nullptr; // all of the product, not a twentieth
+
+/// What rank 0 has, after it was seen that all have the same.
+template <class T>
+outcome run(int ranks, const job& j) {
+    std::vector<outcome> all(static_cast<std::size_t>(ranks));
+    run_ranks(ranks,
+              [&](communicator& comm) { all[std::size_t(comm.rank())] = train<T>(comm, j); });
+    for (const outcome& x : all) check(x == all[0], "ranks differ");
+    return all[0];
+}
+
+/// Do all stages come to the same?
+template <class T>
+void climb(int ranks, job j) {
+    CAPTURE(ranks);
+    j.stage = 0;
+    const outcome ddp = run<T>(ranks, j);
+    for (j.stage = 1; j.stage <= 3; ++j.stage) {
+        const std::string what = to_string(j);
+        CAPTURE(what);
+        const outcome zero = run<T>(ranks, j);
+        CHECK(zero.loss == ddp.loss);
+        CHECK(zero.norm == ddp.norm);
+        CHECK(zero.scale == ddp.scale);
+        CHECK(zero.weights == ddp.weights);
+        CHECK(zero.shards == ddp.shards);
+        CHECK(zero.master == ddp.master);
+        CHECK(zero.moments == ddp.moments);
+    }
+    // The run has seen what it is to show: a step that was skipped, others that were clipped.
+    CHECK(ddp.scale[3] == ddp.scale[2] / 2);
+    CHECK(ddp.norm[2] == -1);
+    CHECK(*std::max_element(ddp.norm.begin(), ddp.norm.end()) > j.clip);
+}
+
+constexpr int rank_counts[] = {1, 2, 3, 4, 7, 8};
+constexpr std::array<int, 7> choices = {6, 4, 2, 3, 2, 3, 4}; // of each of these:
+enum { of_ranks, of_micros, of_mode, of_type, of_again, of_rule, of_rest };
+
+constexpr int product() {
+    int n = 1;
+    for (const int c : choices) n *= c;
+    return n;
+}
+std::array<int, 7> choice(int number) {
+    std::array<int, 7> x{};
+    for (std::size_t f = 0; f < x.size(); ++f) {
+        x[f] = number % choices[f];
+        number /= choices[f];
+    }
+    return x;
+}
+/// The numbers of the runs, in an order whose first twentieth has every pair of choices.
+std::vector<int> numbers() {
+    std::vector<int> all;
+    const int n = soak ? product() : product() / 20;
+    for (int i = 0; i < n; ++i) all.push_back(int(long(i) * 1429 % product()));
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("ddp = zero1 = zero2 = zero3, bit for bit") {
+    for (const int number : numbers()) {
+        const auto x = choice(number);
+        job j;
+        j.micros = 1 + x[of_micros];
+        j.mode = reduce_mode(x[of_mode]);
+        j.again = x[of_again] == 1;
+        j.optimizer = rule(x[of_rule]);
+        if (j.optimizer == rule::adam8bit) j.channels = 32; // a tensor is large enough for 8 bits
+        j.mlp = x[of_rest] == 0;
+        j.dropout = x[of_rest] == 1 ? 0 : 0.1f;
+        j.ahead = x[of_rest] == 2 ? 0 : 1;
+        j.bucket = x[of_rest] == 3 ? 1 : bucket_bytes;
+        const int ranks = rank_counts[x[of_ranks]];
+        if (x[of_type] == 0) climb<float>(ranks, j);
+        if (x[of_type] == 1) climb<fp16>(ranks, j);
+        if (x[of_type] == 2) climb<bf16>(ranks, j);
+    }
+}
+
+TEST_CASE("what is run has every pair of choices") {
+    std::set<std::array<int, 4>> met;
+    std::size_t wanted = 0;
+    for (const int number : numbers())
+        for (int a = 0; a < 7; ++a)
+            for (int b = 0; b < a; ++b)
+                met.insert({a, b, choice(number)[std::size_t(a)], choice(number)[std::size_t(b)]});
+    for (std::size_t a = 0; a < 7; ++a)
+        for (std::size_t b = 0; b < a; ++b) wanted += std::size_t(choices[a] * choices[b]);
+    CHECK(met.size() == wanted);
+}
