@@ -7,7 +7,7 @@
 ///          writes a unit's into a buffer that lives until they are summed over ranks; the shard
 ///          is kept, the rest freed. The sum of one unit travels while the next is computed.
 /// Formula  whole at a time: a unit that is written and `ahead` that travel; a GPT's embedding all
-///          through backward: U + (1 + ahead) B gradients, of U and B parameters, padded
+///          through backward: U + (1 + ahead) B gradients (unit 0: U, a block: B), padded
 /// Costs    memory: 2 + 14/N bytes a 16-bit parameter with Adam, + 4/N of fp32 sums where each
 ///          micro-batch is reduced (the usual), + 4 where a window is.  traffic: as zero1.hpp
 /// Breaks   a window summed in T: micro-batches are added up in fp32, each after its reduction

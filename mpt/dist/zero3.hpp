@@ -4,12 +4,12 @@
 /// base/memory.hpp dist/zero2.hpp nn/cpu.hpp
 ///
 /// Idea     A unit's weights are gathered before they are used and freed after. The unit released
-///          last stays until another is gathered or released: the end of forward and the begin of
+///          last stays until another is acquired or released: the end of forward and the begin of
 ///          backward are then one gather. The order of the first micro-batch is remembered; from
 ///          then on the next unit is gathered while this one computes. Nothing is published.
-/// Formula  whole at a time, for a GPT with U parameters in unit 0, B in a block, k blocks in a
-///          segment that is run again (or 1), a = ahead: gradients and weights, padded,
-///          max(2 U + a B, U + (1 + a) B + (k + a) B)
+/// Formula  whole at a time, weights and gradients, for a GPT with U parameters in unit 0 and B in
+///          each of three blocks or more, padded: max(2 U, U + 2 B), and with one unit ahead
+///          max(2 U + B, U + 4 B); nn/model_size.hpp has it with blocks that are run again
 /// Costs    memory: 16/N bytes a 16-bit parameter with Adam, + 4/N of fp32 sums.  traffic: two
 ///          gathers of each unit a micro-batch, (N-1)/N of 3 M elements a parameter; once: 2 M + 1
 /// Breaks   weights used after release, or kept over an update: NaN, or the old ones
@@ -50,11 +50,12 @@ public:
         const std::size_t size = this->map_.units[std::size_t(unit)].size();
         if (this->alone()) return cut_.shard_of(weights, unit).first(size);
         room& r = rooms_[std::size_t(unit)];
+        if (kept_ == unit) kept_ = none;
+        if (coming_ == unit) coming_ = none;
+        drop(kept_);
         if (r.whole.size() == 0) gather(weights, unit);
         r.way.wait();
         ++r.held;
-        if (kept_ == unit) kept_ = none;
-        if (coming_ == unit) coming_ = none;
         const int next = follow(unit);
         if (next != none && rooms_[std::size_t(next)].whole.size() == 0) {
             gather(weights, next);
@@ -105,8 +106,7 @@ private:
     };
 
     void gather(device_span<const T> weights, int unit) {
-        drop(kept_);
-        drop(coming_);
+        drop(coming_); // another was expected
         room& r = rooms_[std::size_t(unit)];
         r.whole = buffer<T>(this->mem_, kind::comm, std::size_t(cut_.ranks()) * cut_.shard(unit),
                             "gathered weights of " + this->name(unit));

@@ -8,7 +8,8 @@
 /// Formula  P as in gpt_layout.hpp; activations and temp as in gpt_acts.hpp, n = rows * tokens;
 ///          in backward the embedding's gradient is collected first and ready last, so that at
 ///          most U + B gradients are in flight, with the weights of k blocks max(2 U, U + B + k B)
-///          (U parameters of unit 0, B of a block, k blocks of a segment that is run again, or 1)
+///          (U parameters of unit 0, B of a block, k blocks of a segment that is run again, or 1);
+///          one unit ahead, whose weights come or gradients go meanwhile: about 2 B more
 ///          KV cache 2 L tokens kv_heads D rows s
 /// Costs    memory: none
 /// Breaks   another model than gpt.hpp's, which keeps other things: give its parameters only
@@ -25,10 +26,38 @@
 
 namespace mpt {
 
+/// Elements that are whole at a time in backward, at most: gradients of unit 0 (U) and of blocks
+/// (B), and weights of those that are acquired.
+struct flight {
+    std::size_t grads = 0; // gradients alone
+    std::size_t all = 0;   // gradients and weights
+};
+
+/// coming: is the next block's weight gathered while one computes? going: do the gradients of the
+/// block before travel meanwhile?
+inline flight units_in_flight(const checkpointing& plan, std::size_t U, std::size_t B,
+                              bool coming = false, bool going = false) {
+    std::vector<std::size_t> held; // blocks acquired together, in the order of backward
+    for (auto g = plan.segments.rbegin(); g != plan.segments.rend(); ++g)
+        for (int l = 0; l < (g->again ? 1 : g->size()); ++l)
+            held.push_back(g->again ? std::size_t(g->size()) : 1);
+    flight f{U + B, 2 * U + (coming ? B : 0)};
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        const std::size_t before = going && (i > 0 || held[i] > 1) ? B : 0;
+        const std::size_t next = coming && i + 1 < held.size() ? B : 0;
+        f.grads = std::max(f.grads, U + B + before);
+        f.all = std::max(f.all, U + B + before + held[i] * B + next);
+    }
+    return f;
+}
+
 struct model_size {
     std::vector<std::size_t> units;  // parameters of each: what is gathered and reduced together
     std::size_t grads_in_flight = 0; // parameters whose gradients are whole at a time, at most
     std::size_t in_flight = 0;       // ... gradients and weights
+    flight going = {};               // ... where the gradients of one more block travel
+    flight coming = {};              // ... or the weights of one more block
+    flight both = {};                // ... or both
     std::size_t largest_layer = 0;   // parameters of the largest layer, DeepSpeed's "largest layer"
     std::size_t wide = 0;            // parameters whose moments 8-bit Adam keeps in fp32
     std::size_t blocks8 = 0;         // blocks of 256 of the others
@@ -88,11 +117,12 @@ inline model_size size_of_gpt(const gpt_config& c, const checkpointing& plan, in
     m.largest_layer =
         std::max({size(t.wte), size(t.wpe), size(t.block[0].fc_weight) + size(t.block[0].fc_bias)});
     const std::size_t U = m.units[0], B = m.units[1];
-    std::size_t k = 1;
-    for (const segment& g : plan.segments)
-        if (g.again) k = std::max(k, std::size_t(g.size()));
-    m.grads_in_flight = U + B;
-    m.in_flight = std::max(2 * U, U + B + k * B);
+    const flight now = units_in_flight(plan, U, B);
+    m.grads_in_flight = now.grads;
+    m.in_flight = now.all;
+    m.going = units_in_flight(plan, U, B, false, true);
+    m.coming = units_in_flight(plan, U, B, true, false);
+    m.both = units_in_flight(plan, U, B, true, true);
 
     const amount n = amount(rows) * tokens;
     m.activations = activation_bytes(c, plan, n, s);

@@ -57,6 +57,7 @@ struct training_plan {
     int micro_batches = 1;
     reduce_when reduce = reduce_when::usual;
     offload_to offload = offload_to::none;
+    bool ahead = false; // one unit travels while another computes (dist/zero2.hpp, zero3.hpp)
 
     bool reduces_every() const {
         return reduce == reduce_when::every || (reduce == reduce_when::usual && stage >= 2);
@@ -97,6 +98,13 @@ inline amount moment_bytes(const model_size& m, optimizer_kind o, amount held, a
     }
 }
 
+/// Gradients, and weights where they are gathered, of units that are whole for a while.
+inline std::size_t whole_at_a_time(const model_size& m, bool gathers, bool ahead, bool sums) {
+    if (!ahead) return gathers ? m.in_flight : m.grads_in_flight;
+    if (gathers) return sums ? m.coming.all : m.both.all;
+    return sums ? m.grads_in_flight : m.going.grads;
+}
+
 /// Throws one line where the plan makes no sense.
 inline estimate estimate_bytes(const model_size& m, const training_plan& p) {
     check(p.ranks >= 1, "estimate: ", p.ranks, " ranks; wanted 1 or more");
@@ -121,7 +129,9 @@ inline estimate estimate_bytes(const model_size& m, const training_plan& p) {
         moment_bytes(m, p.optimizer, held(1), p.stage >= 1 ? p.ranks : 1).n;
     const bool gathers = p.stage == 3 && (p.ranks > 1 || filed); // one rank has its weights
     const bool reduces = away || (p.stage >= 2 && p.ranks > 1);
-    if (gathers || reduces) e.at(kind::comm) = (s * (gathers ? m.in_flight : m.grads_in_flight)).n;
+    const bool sums = p.micro_batches > 1 && !p.reduces_every(); // whole, and reduced instead
+    if (sums && p.stage >= 2 && p.ranks > 1 && !away) e.at(kind::grads) = 0;
+    if (gathers || reduces) e.at(kind::comm) = (s * whole_at_a_time(m, gathers, p.ahead, sums)).n;
     e.at(kind::activations) = m.activations;
     e.at(kind::temp) = m.temp;
     e.at(kind::data) = m.data;

@@ -287,6 +287,28 @@ TEST_CASE_TEMPLATE("what a run holds = its estimate, byte for byte; units in fli
             }
 }
 
+TEST_CASE("one unit ahead: one block more of weights and of gradients, where there are such") {
+    const model_size m = size_of_gpt(odd, checkpointing::none(5), 2, 7, 2);
+    const std::size_t U = m.units[0], B = m.units[1];
+    CHECK(m.going.grads == U + 2 * B);
+    CHECK(m.both.all == std::max(2 * U + B, U + 4 * B));
+    CHECK(m.coming.all == std::max(2 * U + B, U + 3 * B));
+    const model_size again = size_of_gpt(odd, checkpointing::every(2, 5), 2, 7, 2);
+    CHECK(again.both.all == std::max(2 * U + B, U + 5 * B)); // 2 held, 1 comes, 1 goes, 1 is made
+    for (int stage = 0; stage <= 3; ++stage)
+        for (const bool once : {false, true}) {
+            training_plan p = plan_of(3, stage), ahead = p;
+            p.micro_batches = ahead.micro_batches = 2;
+            p.reduce = ahead.reduce = once ? reduce_when::once : reduce_when::every;
+            ahead.ahead = true;
+            const std::size_t more =
+                estimate_bytes(m, ahead).total() - estimate_bytes(m, p).total();
+            if (stage < 2) CHECK(more == 0);
+            if (stage == 2) CHECK(more == (once ? 0 : 2 * B));
+            if (stage == 3) CHECK(more == 2 * ((once ? m.coming.all : m.both.all) - m.in_flight));
+        }
+}
+
 TEST_CASE("keys and values of a GPT-2: 36,864 bytes a token") {
     CHECK(kv_cache_bytes(gpt2, 1, 1, 2) == 2 * 12 * 768 * 2);
     CHECK(kv_cache_bytes(gpt2, 8, 1024, 2) == 36864ul * 8 * 1024);
