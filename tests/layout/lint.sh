@@ -7,8 +7,9 @@ export LC_ALL=C
 root=${1:-$(dirname "$0")/../..}
 cd "$root"
 
-# Headers of concept tiers that hold bulk loops, and so may ask the compiler what it has.
-bulk=' nn/product.hpp train/inspect.hpp train/adam_moments.hpp '
+# Headers of concept tiers that hold bulk loops, or use a library that not all machines have, and so
+# may ask the compiler what it has.
+bulk=' nn/product.hpp nn/cublas.hpp nn/cublas_fp8.hpp nn/cublas_product.hpp train/inspect.hpp train/adam_moments.hpp '
 std=' algorithm any array atomic barrier bit bitset charconv chrono cmath compare complex concepts
  condition_variable coroutine csignal cstdarg cstddef cstdint cstdio cstdlib cstring ctime cctype cerrno
  cfenv cfloat climits cinttypes clocale cwchar deque exception execution filesystem forward_list
@@ -95,7 +96,9 @@ lint_header() {
                 if (!low && !loops) bad(FNR, "<" path ">: intrinsics belong in base, numeric and the bulk loops that lint.sh names")
             } else if (path == "cblas.h") {
                 if (file != "nn/product.hpp") bad(FNR, "<cblas.h> belongs in nn/product.hpp alone")
-            } else if (!(folder ~ /^(comm|simt|kernels)$/ && path ~ /^(mpi|nccl|cuda_[a-z0-9_]+|cublas_v2|cublasLt|mma|nvtx3\/[a-zA-Z3]+)\.h(pp)?$/))
+            } else if (path == "cublasLt.h") {
+                if (file != "nn/cublas_product.hpp") bad(FNR, "<cublasLt.h> belongs in nn/cublas_product.hpp alone")
+            } else if (!(folder ~ /^(comm|simt|kernels)$/ && path ~ /^(mpi|nccl|cuda_[a-z0-9_]+|mma|nvtx3\/[a-zA-Z3]+)\.h(pp)?$/))
                 bad(FNR, "<" path ">: mpt/ includes the standard library, POSIX and what CMake found, nothing else")
             next
         }

@@ -5,7 +5,7 @@
 set -eu
 
 rules='spdx file purpose tier needs-missing needs-extra card-word card-long see upward quoted says
- system posix sockets intrinsics cblas once columns tab blanks note branch define exit print using circle
+ system posix sockets intrinsics cblas cublas once columns tab blanks note branch define exit print using circle
  folder kernel-includes kernel-branch kernel-name version source-licence source-note link'
 
 if [ "$1" = --list ]; then echo "$rules" | tr ' ' '\n' | grep .; exit; fi
@@ -54,6 +54,7 @@ case $2 in
     sockets)       file=$low; says='sockets belong in comm'; sabotage() { after_pragma $low '#include <sys/socket.h>'; } ;;
     intrinsics)    file=$high; says='intrinsics belong';   sabotage() { after_pragma $high '#include <immintrin.h>'; } ;;
     cblas)         file=$high; says='nn/product.hpp alone';   sabotage() { after_pragma $high '#include <cblas.h>'; } ;;
+    cublas)        file=$high; says='nn/cublas_product.hpp alone'; sabotage() { after_pragma $high '#include <cublasLt.h>'; } ;;
     once)          file=$low; says='no #pragma once';      sabotage() { edit $low '/^#pragma once/d'; } ;;
     columns)       file=$low; says='100 are allowed'
                    sabotage() { after_pragma $low "// $(printf '%099d' 0)"; } ;;

@@ -153,7 +153,7 @@ case $2 in
             done
             try "$run" inspekt x; wants 2 'perhaps inspect'; one_line; silent ;;
     doctor) try "$run" doctor; wants 0 'training can run'; silent
-        for n in compiler cmake ninja CLI11 doctest BLAS MPI nvcc GPU NCCL doxygen; do
+        for n in compiler cmake ninja CLI11 doctest BLAS MPI nvcc cuBLAS GPU NCCL doxygen; do
             printf '%s\n' "$err" | grep -q "^  $n " || fail "no row $n"; done ;;
     doctor-bare) few_tools; try env PATH="$few" "$run" doctor; wants 3 'training cannot run yet'; wants 3 'nothing can be compiled' ;;
     copy-where) try "$run" copy base/error.hpp; wants 2 '--to DIR'; one_line ;;
