@@ -43,12 +43,13 @@ struct device_machine {
         return std::make_unique<mpt::one_rank<T, operations>>(ops, map);
     }
     static std::size_t scratch(const options& o, const mpt::gpt_config& c) {
-        return mpt::gpt_kernel_scratch(c, o.batch, o.context);
+        return std::max(mpt::gpt_kernel_scratch(c, o.batch, o.context),
+                        operations::product_bytes());
     }
     static machine_bytes extra(const options& o, const mpt::gpt_config& c) {
         const std::size_t window =
             std::size_t(o.micro_batches) * std::size_t(o.batch) * std::size_t(o.context);
-        return {"kernels on " + mpt::device_name(),
+        return {"kernels on " + mpt::device_name() + ", products by " + operations::products(),
                 operations::bytes(scratch(o, c)) +
                     mpt::device_step::bytes(o.micro_batches, o.optimizer == "adam8bit"),
                 mpt::token_feed::bytes(window)};

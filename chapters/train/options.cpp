@@ -202,6 +202,11 @@ void add_options(CLI::App& app, options& o) {
         ->check(CLI::IsMember({"cpu", "emulator", "cuda"}))
         ->group(machine)
         ->capture_default_str();
+    app.add_option("--products", o.products,
+                   "with --device cuda, who multiplies matrices: cublas (the default where it was "
+                   "found), kernels (mpt's own). A run may be resumed with the other")
+        ->check(CLI::IsMember({"kernels", "cublas"}))
+        ->group(machine);
     app.add_option("--threads", o.threads, "of all ranks together; 0: all cores")
         ->group(machine)
         ->capture_default_str();
@@ -338,10 +343,14 @@ void check_scaler(const CLI::App& app, const options& o) {
 
 // Options that a device has nothing for.
 void check_device(const CLI::App& app, const options& o) {
-    if (o.device == "cpu") return;
     const auto refuse = [&](bool is, const std::string& what, const char* instead) {
         mpt::check(!is, what, " with --device ", o.device, ": ", instead);
     };
+    refuse(o.products == "cublas" && o.device != "cuda", "--products cublas",
+           "it is a library for GPUs; leave it out, or use --device cuda");
+    refuse(o.products == "kernels" && o.device == "cpu", "--products kernels",
+           "the CPU multiplies by its own loop or its BLAS; leave it out, or use another device");
+    if (o.device == "cpu") return;
     refuse(o.ranks > 1, "--ranks " + std::to_string(o.ranks),
            "ranks are on the CPU; leave one of the two out");
     refuse(o.zero > 0, "--zero " + std::to_string(o.zero),

@@ -54,6 +54,7 @@ struct options {
 
     // the machine
     std::string device = "cpu";    // cpu (plain loops), emulator (kernels, emulated), cuda (a GPU)
+    std::string products;          // of cuda: kernels, cublas; "": cublas where it was found
     int threads = 0;               // of each rank; given: of all together, 0: all cores
     std::size_t device_memory = 0; // bytes; 0: no budget
 

@@ -34,6 +34,7 @@
 #include <cstddef>
 #include <map>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -306,6 +307,10 @@ struct kernel_ops {
 
     /// Bytes on the device, with so much scratch.
     static std::size_t bytes(std::size_t scratch_bytes) { return scratch_bytes + sizeof(double); }
+
+    /// Who multiplies matrices, for a start-up line; and the scratch that it wants.
+    static std::string products() { return "kernels"; }
+    static std::size_t product_bytes() { return 0; }
 
 protected:
     // ---- products: y = x w^T + bias,  dx = dy w,  dw = dy^T x ----------------------------------

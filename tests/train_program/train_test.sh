@@ -53,6 +53,10 @@ bad_input)
     refused 2 '--dropout 1: wanted 0 up to below 1' "$train" --dropout 1
     refused 2 '--lr -1: wanted more than 0' "$train" --lr -1
     refused 2 '--scale zero: wanted dynamic' "$train" --scale zero
+    refused 2 '--products' "$train" --products cutlass
+    refused 2 '--products cublas with --device cpu: it is a library for GPUs' "$train" --products cublas
+    refused 2 '--products cublas with --device emulator' "$train" --products cublas --device emulator
+    refused 2 '--products kernels with --device cpu: the CPU multiplies by' "$train" --products kernels
     refused 2 '--scale 0: wanted dynamic' "$train" --scale 0
     refused 2 '--scale 1e-40: wanted dynamic' "$train" --scale 1e-40
     refused 2 '--scale-start 9.99995e-41: wanted 1.2e-38 or more' "$train" --scale-start 1e-40 --scale-min 0
@@ -607,13 +611,26 @@ emulator|cuda)
            "--precision fp32 --optimizer adam8bit --micro-batches 2 --channels 48" \
            "--precision bf16 --stochastic-rounding --schedule warmup-log" \
            "--precision fp16 --residual-scale 0.5 --checkpoint-activations every:1 --dropout 0.1"
+    # Products are cuBLAS's on a GPU, where it was found: some runs also with the kernels that the emulator has.
+    [ "$case_name" = emulator ] || set -- "$@" "--precision fp32 by kernels" "--precision tf32 by kernels" \
+                                       "--precision bf16 --micro-batches 2 by kernels"
     # MPT_TEST_SMALL: one more look at a GPU's orders and streams, with two of them
-    [ -z "${MPT_TEST_SMALL:-}" ] || set -- "$3" "$4"
+    [ -z "${MPT_TEST_SMALL:-}" ] || set -- "$3" "$4 by kernels"
     n=0
     for how in "$@"; do
+        by=; case $how in *' by kernels') by='--products kernels' how=${how% by kernels} ;; esac
         n=$((n + 1)); set -- $how; precision=$2
-        case $how in *1e9) overflows=d$n ;; *'dropout 0.1 --micro-batches 2') dropped=c$n ;; esac
-        on_device $how --out "d$n"
+        case $how in *1e9) overflows=d$n ;; *'dropout 0.1 --micro-batches 2') dropped=c$n ;;
+            '--precision tf32') rounded=d$n ;; esac
+        on_device $how $by --out "d$n"
+        if [ -n "${MPT_TEST_CUBLAS:-}" ] && [ -z "$by" ]; then
+            grep -q '^precision .*, products by cuBLASLt [0-9.]*$' err.txt || fail "who multiplies? $(cat err.txt)"; ok
+            calls product_by_cublas "[1-9][0-9]*"
+            grep -q product_by_kernel err.txt && fail "a product that cuBLAS has no kernel for: $(cat err.txt)"
+        else
+            grep -q '^precision .*, products by kernels$' err.txt || fail "who multiplies? $(cat err.txt)"; ok
+            grep -q product_by err.txt && fail "$how $by: $(cat err.txt)"
+        fi
         if [ "$case_name" = emulator ]; then  # a graph's steps are calls once
             for name in begin_step inspect decide end_step; do calls $name 6; done
             case $how in *micro*) m=12 ;; *) m=6 ;; esac
@@ -636,6 +653,8 @@ emulator|cuda)
     on_device --precision bf16 --dropout 0.1 --micro-batches 2 --seed 2 --out other
     below "$(apart other "$dropped")" "$(bound bf16)" && fail 'sabotage: another seed was let pass'; ok
     [ -z "${MPT_TEST_SMALL:-}" ] || { echo "$case_name, small: $checks checks"; exit 0; }
+    # sabotage: products of rounded operands where fp32 was asked for would be seen
+    [ "$case_name" = emulator ] || ! below "$(apart "$rounded" c1)" "$(bound fp32)" || fail 'sabotage: tf32 was let pass as fp32'; ok
     # resumed is uninterrupted, bit for bit; and the CPU goes on where the device stopped
     for how in "--precision fp16 --dropout 0.1 --scale-start 4096 --scale-interval 2" \
                "--precision bf16 --optimizer adam8bit --micro-batches 2 --stochastic-rounding --channels 48"; do
@@ -662,6 +681,8 @@ emulator|cuda)
     refused 2 "--moments bf16 with --device $case_name" "$train" --device "$case_name" --moments bf16
     refused 2 "--scaler deepspeed with --device $case_name" "$train" --device "$case_name" --scaler deepspeed
     refused 2 "--trace with --device $case_name" "$train" --device "$case_name" --trace x.json
+    [ "$case_name${MPT_TEST_CUBLAS:-}" != cuda ] || refused 1 '--products cublas: this program was built without cuBLAS' \
+        "$train" --device cuda --products cublas --data "$corpus"
     ;;
 *) fail "no case $case_name" ;;
 esac
