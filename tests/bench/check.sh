@@ -20,7 +20,7 @@ case $name in
     product) rows='own loop|own loop, of plain|matmul fp16|matmul bf16' ;;
     attention) rows='forward, T|backward, T|both ways, T|bytes, T' ;;
     simt) rows='barrier, block of 32|shuffle, block of 1024|barrier, block of 256, to switch|no waits, y += x' ;;
-    cuda) rows='copy by a kernel|cast fp32 to fp16|cast bf16 to fp32|AdamW, fused|AdamW, stochastic|AdamW, 8-bit|layernorm forward|layernorm backward|softmax forward|softmax backward|cross-entropy, one pass|matmul naive|matmul registers|matmul wmma tf32|matmul wmma fp16|matmul wmma bf16|attention forward|attention backward|attention both' ;;
+    cuda) rows='copy by a kernel|cast fp32 to fp16|cast bf16 to fp32|AdamW, fused|AdamW, stochastic|AdamW, 8-bit|layernorm forward|layernorm backward|softmax forward|softmax backward|cross-entropy, one pass|matmul naive|matmul registers|matmul wmma tf32|matmul wmma fp16|matmul wmma bf16|attention forward|attention backward|attention both|product with bias, cuBLASLt|GPT-2 124M step, bf16, of cuBLAS|GPT-2 124M step, products by kernels' ;;
     memory) rows='buffers of|VmHWM, fp16|VmHWM, fp32' ;;
     *) fail "no rows are known for it: add them to $0" ;;
 esac
