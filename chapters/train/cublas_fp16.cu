@@ -5,4 +5,4 @@
 #include "mpt/nn/cublas.hpp" // cublas_ops
 
 template int train_on_device<mpt::fp16, mpt::cublas_ops>(const options&,
-                                                     mpt::communicator&);
+                                                         mpt::communicator&);
