@@ -174,7 +174,10 @@ int train_on_device(const options& given, mpt::communicator& comm) {
     progress bar(o.steps, now.attempted);
     const double tokens = double(o.micro_batches) * o.batch * o.context;
     long heard = now.attempted; // steps whose rows have come
-    double before = bar.seconds();
+    // Tokens a second are those since the last stop: rows are heard of when the host looks, two
+    // within a moment and then none for long.
+    long first = heard;
+    double began = bar.seconds();
 
     const auto hear = [&] { // of the oldest step on its way
         const mpt::step_row row = steps->row(heard++);
@@ -194,10 +197,9 @@ int train_on_device(const options& given, mpt::communicator& comm) {
         if (applied) ++now.rule.applied();
         const std::string why = now.scale.now().last.line(heard);
         if (!why.empty()) bar.say(why);
-        const double clock = bar.seconds(), took = clock - before;
-        before = clock;
+        const double rate = tokens * double(heard - first) / (bar.seconds() - began);
         told.step({heard, row.loss, row.rate, health.finite ? row.norm : NAN, row.scale, !applied,
-                   tokens / took},
+                   rate},
                   bar);
     };
 
@@ -222,7 +224,7 @@ int train_on_device(const options& given, mpt::communicator& comm) {
             save(run, now, o.out);
             saved = now.attempted;
         }
-        before = bar.seconds();
+        first = heard, began = bar.seconds();
     }
     while (heard < now.attempted) hear();
     if (now.attempted != saved) save(run, now, o.out);

@@ -55,6 +55,16 @@ silent() { [ -z "$out" ] || fail 'stdout belongs to the program'; }
 called() { [ -e "$work/called" ] && grep -q -e "$1" "$work/called"; }
 built_nothing() { [ ! -e "$work/called" ] || fail 'something was called'; [ ! -e "$work/build" ] || fail 'a build folder appeared'; }
 silent_but() { [ "$out" = "$1" ] || fail "stdout belongs to the program"; }
+refuses_devices() { # refuses_devices WANTED COMMAND...: what is no device, at once
+    devices=$1; shift
+    rm -f "$work/called"
+    for d in tpu cudaa --rows '*' 'cpu cuda' 'emulator cuda' ''; do
+        try "$run" "$@" --quick --device "$d" x; wants 2 "--device ${d:-''}: wanted $devices"; one_line
+        try "$run" "$@" "--device=$d"; wants 2 "--device ${d:-''}: wanted $devices"; one_line
+    done
+    try "$run" "$@" --quick --device; wants 2 "--device wants a value: $devices"; one_line; silent
+    [ ! -e "$work/called" ] || fail 'something was called'
+}
 tools_of_a_gpu() {
     tool nvidia-smi 'echo "GPU 0: NVIDIA Stand-in (UUID: GPU-1)"'
     tool nvcc 'echo "Cuda compilation tools, release 13.0, V13.0.88"'
@@ -219,12 +229,19 @@ case $2 in
         printf '// A chapter.\n#include "mpt/kernels/launch.cuh"\n' >"$work/tree/chapters/05_kernels.cpp"
         try "$run" chapter kernels --device cuda; wants 3 'no GPU was found'; silent
         tools_of_a_gpu; rm -rf "$work/build"
-        try "$run" chapter step --device cuda; wants 2 'chapter 01_step has no kernels'
+        rm -f "$work/called"
+        for d in cuda emulator tpu; do
+            try "$run" chapter step --device $d
+            wants 2 "--device $d: wanted cpu; chapter 01_step has no kernels, these have: 05; './run train' takes"; one_line
+        done
+        [ ! -e "$work/called" ] || fail 'something was called'
         try "$run" chapter 5 --rows 3 --device cuda 'a b'; wants 0; silent_but 'program: --rows 3 a b'
         called 'target chapter_05_kernels_cuda$' || fail 'the target'
         try "$run" chapter 5 --device=cuda; silent_but 'program: '
-        try "$run" chapter 5 --device; called 'target chapter_05_kernels$' || fail 'a flag of the chapter'
-        silent_but 'program: --device'
+        try "$run" chapter 5 --device emulator --rows 3; called 'target chapter_05_kernels$' || fail 'the emulator is the usual one'
+        silent_but 'program: --rows 3'
+        try "$run" chapter step --device=cpu; silent_but 'program: '
+        refuses_devices 'emulator or cuda' chapter 5
         echo 'MPT_CUDA_RUNNER:STRING=env;WHERE=here' >>"$work/build/CMakeCache.txt"
         printf '#!/bin/sh\necho "$WHERE"\n' >"$work/build/bin/made"; cp "$work/build/bin/made" "$work/build/bin/chapter_05_kernels_cuda"
         try env PMI_RANK=0 "$run" chapter 5 --device cuda; wants 0; silent_but here
@@ -238,8 +255,10 @@ case $2 in
         try "$run" bench --quick --device cuda; wants 0; silent_but 'program: --quick'
         called 'target bench_cuda$' || fail 'the target'
         try "$run" bench 'softmax f' --device=cuda --pairs 3; silent_but 'program: --only softmax f --pairs 3'
+        refuses_devices 'cpu or cuda' bench
         try "$run" bench cuda; wants 2 'there are: cast'; cp "$work/build/bin/made" "$work/build/bin/bench_cast"
-        try "$run" bench --quick; wants 0; silent_but 'program: --quick' ;;  # not the GPU's
+        try "$run" bench --quick; wants 0; silent_but 'program: --quick'  # not the GPU's
+        try "$run" bench cast --device cpu --quick; wants 0; silent_but 'program: --quick' ;;
     *) echo "no case '$2'"; exit 2 ;;
 esac
 echo "ok: $2"
