@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // learn -- the learner's loop: templates, tests on every save, hints, grades. `./run learn`
 // starts it.
+#include "mutate.hpp"
 #include "prove.hpp"
 #include "screen.hpp"
 
@@ -217,7 +218,7 @@ int run(int count, char** argument) {
     app.require_subcommand(0, 1);
     app.add_option("--exercises", exercises, "for maintainers: another folder of exercises");
     std::string id, seed, format = "text", out, student, solution, mutant_file;
-    int level = 1;
+    int level = 1, most = 0;
     bool every = false, as_json = false, spoil = false;
     int status = 0;
     const auto with_id = [&](CLI::App* c, bool needed) {
@@ -319,6 +320,36 @@ int run(int count, char** argument) {
             std::printf("%s\n", line.c_str());
             status = 1;
         }
+    });
+    auto* change =
+        app.add_subcommand("mutate", "for maintainers: what small changes of the solution "
+                                     "does the grader of ID (without it: of all) notice?");
+    with_id(change, false);
+    change->add_option("--count", most, "changes of an exercise at most; 0: all")
+        ->capture_default_str();
+    change->add_option("--seed", seed, "of the choice");
+    on(change, [&] {
+        const loop l;
+        const std::uint64_t chosen =
+            seed.empty() ? std::random_device()() : std::stoull(seed, nullptr, 0);
+        int tried = 0, noticed = 0, equivalent = 0;
+        for (const exercise_info& e : l.all) {
+            if (!id.empty() && e.id != id) continue;
+            const mutation_run r = mutate(e, build, most, chosen, [&](const mutation_run& now) {
+                if (l.see.terminal())
+                    std::fprintf(stderr, "\r%-24s %d changes, %d noticed ", e.id.c_str(), now.tried,
+                                 now.noticed);
+            });
+            std::fprintf(stderr, "\n");
+            for (const struct change& c : r.survivors)
+                std::printf("%s: not noticed: %s => %s\n", e.id.c_str(), c.was.c_str(),
+                            c.is.c_str());
+            tried += r.tried, noticed += r.noticed, equivalent += r.equivalent;
+        }
+        const int real = tried - equivalent;
+        std::printf("%d of %d changes noticed, %.1f %%; %d more change no answer\n", noticed, real,
+                    real ? 100.0 * noticed / real : 100.0, equivalent);
+        status = noticed >= 0.98 * real ? 0 : 1;
     });
     auto* make =
         app.add_subcommand("compose", "for maintainers: a template, or a mutant, from a solution");

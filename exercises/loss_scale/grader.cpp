@@ -57,4 +57,8 @@ PART("the scale stays between its minimum and what is finite", 2) {
     equals("S that cannot double any more", s.value, 0x1p127f,
            "infinity times a loss is no gradient");
     equals("clean steps", s.clean, 0, "the count begins again whether or not S could grow");
+    s = {};
+    s.value = 0x1.8p126f;
+    for (long k = 0; k < exercise::parameter("interval"); ++k) update(s, true);
+    equals("S that can double once more", s.value, 0x1.8p127f, "twice this is finite still");
 }
