@@ -26,6 +26,12 @@ struct attempt {
     double compile_seconds = 0, seconds = 0;
 
     bool right() const { return compile_error.empty() && score == exercise->points; }
+    /// Points that there were: with secret parts more than exercise.json says.
+    int most() const {
+        int sum = 0;
+        for (const graded& g : parts) sum += g.part.points;
+        return sum ? sum : exercise->points;
+    }
     /// The first part that was lost; nullptr: none.
     const graded* first_lost() const {
         for (const graded& g : parts)
@@ -88,7 +94,8 @@ inline bool ran(const std::vector<std::string>& words, std::string& output) {
 /// Parts of a program that is built. `heard`: after each part, for a progress bar.
 inline attempt grade_program(const exercise_info& e, const std::string& program,
                              const std::string& seed, const std::map<std::string, long>& parameters,
-                             const std::function<void(const graded&)>& heard = {}) {
+                             const std::function<void(const graded&)>& heard = {},
+                             bool exactly = true) {
     attempt a;
     a.exercise = &e;
     a.seed = seed;
@@ -102,7 +109,7 @@ inline attempt grade_program(const exercise_info& e, const std::string& program,
         a.seconds += a.parts.back().got.seconds;
         if (heard) heard(a.parts.back());
     }
-    mpt::check(total == e.points, "exercise ", e.id, ": its parts have ", total,
+    mpt::check(!exactly || total == e.points, "exercise ", e.id, ": its parts have ", total,
                " points, exercise.json says ", e.points, "; make both the same");
     return a;
 }

@@ -26,6 +26,7 @@ struct exercise_info {
     std::vector<std::string> needs;            // exercises that come before
     std::map<std::string, std::vector<long>> parameters; // what goes with the student
     std::filesystem::path folder;
+    std::string course; // the seed of a course: other numbers for the same students
 
     std::filesystem::path file(const std::string& name) const { return folder / name; }
 };
@@ -120,6 +121,12 @@ inline std::vector<exercise_info> read_exercises(const std::filesystem::path& ro
     for (const auto& entry : std::filesystem::directory_iterator(exercises))
         if (std::filesystem::exists(entry.path() / "exercise.json"))
             all.push_back(read_exercise(entry.path(), chapters));
+    const std::filesystem::path course = exercises / "course.json";
+    if (std::filesystem::exists(course))
+        for (exercise_info& e : all)
+            if (const auto* seed =
+                    mpt::json::parse(whole_file(course), course.string()).find("seed"))
+                e.course = seed->text;
     std::sort(all.begin(), all.end(), [](const exercise_info& a, const exercise_info& b) {
         return std::tie(a.number, a.points, a.id) < std::tie(b.number, b.points, b.id);
     });
@@ -132,7 +139,7 @@ inline std::map<std::string, long> parameters_of(const exercise_info& e,
     std::map<std::string, long> mine;
     for (const auto& [name, choices] : e.parameters) {
         std::uint64_t h = 14695981039346656037u; // FNV-1a
-        for (const unsigned char c : student + '/' + e.id + '/' + name)
+        for (const unsigned char c : e.course + student + '/' + e.id + '/' + name)
             h = (h ^ c) * 1099511628211u;
         mine[name] = choices[std::size_t(h >> 32) % choices.size()];
     }

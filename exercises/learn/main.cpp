@@ -263,6 +263,8 @@ int run(int count, char** argument) {
     on(solve, [&] {
         loop l;
         const exercise_info& e = l.find(id);
+        mpt::check(std::filesystem::exists(e.file("solution.cpp")),
+                   "learn: this copy has no solutions");
         mpt::check(spoil || l.shop.status(e) == "done", "learn: ", id,
                    " is not done yet; './run learn hint ", id,
                    "' helps, --spoil shows the solution all the same");

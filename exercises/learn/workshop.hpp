@@ -99,9 +99,11 @@ public:
 
 private:
     void write_template(const exercise_info& e) const {
-        const auto from = e.file("solution.cpp");
+        const auto from = e.file("solution.cpp"),
+                   ready = e.file("template.cpp"); // a student's copy
         std::filesystem::create_directories(folder_ / e.id);
-        write(answer(e), compose(whole_file(from), from.string()));
+        write(answer(e), std::filesystem::exists(ready) ? whole_file(ready)
+                                                        : compose(whole_file(from), from.string()));
     }
     static void write(const std::filesystem::path& path, const std::string& text) {
         mpt::output_file file("learn", path.string(), mpt::real_disk); // whole, or not at all
