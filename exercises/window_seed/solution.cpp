@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The first exercise: is everything in place?
+// The first exercise, of chapter 1: is everything in place?
 //
 // The loss of a step is the mean over all target tokens of its window: over every micro-batch, on
 // every rank. The gradient of that mean, times the loss scale, is scale / tokens for each token's

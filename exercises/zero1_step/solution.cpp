@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ZeRO stage 1: chapter 22.
+// ZeRO stage 1: chapters 21 and 22.
 //
 // Data-parallel ranks all keep the same momentum and take the same step: N times the memory for
 // one result. Here each rank keeps momentum for its shard only. It needs no other gradients than

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ZeRO stage 3: chapter 24.
+// ZeRO stage 3: chapters 21 and 24.
 //
 // Each rank keeps a shard of every unit's weights. Before a layer computes its unit is gathered,
 // after that the gathered copy is given back: only what is in use is whole. A unit may be acquired
