@@ -15,6 +15,7 @@ case $name in
     step) rows='small T 256, fp32|small T 64, fp32|GPT-2 124M T 64, fp32|fp16, of|bf16, of|checkpointing, every block|checkpointing, sqrt, bytes' ;;
     cast) rows='fp32 to fp16, plain|fp16 to fp32, str|fp32 to bf16, plain|bf16 to fp32, str|fp32 to e4m3, of|e5m2 to fp32, str|fp32 to bf16, stoch|fp32 to e4m3, stoch' ;;
     optimizer) rows='inspect fp32|inspect fp16|AdamW, fused, of|AdamW, fused, against|accumulate' ;;
+    ranks) rows='zero1 of ddp|zero2 of ddp|zero3 of ddp|8 ranks of 2' ;;
     offload) rows='states on the host, of|states in files, of' ;;
     layers) rows='layernorm forward|layernorm backward|gelu forward|gelu backward|softmax' ;;
     product) rows='own loop|own loop, of plain|matmul fp16|matmul bf16' ;;
