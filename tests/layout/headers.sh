@@ -29,13 +29,18 @@ while [ "$(wc -l <asks.txt)" != "$before" ]; do
 done
 
 # Alone: warnings are errors; numeric/ and its base also as C++17; product.hpp also with a BLAS,
-# comm/mpi*.hpp also with MPI.
+# comm/mpi*.hpp also with MPI, comm/nccl*.hpp with NCCL.
 {
     grep -vxFf asks.txt list.txt | sed 's/$/ -std=c++20/'
     sed 's/$/ -std=c++20 -DMPT_SIMT/' asks.txt
     grep -E '^mpt/(numeric/|base/(qualifiers|philox)\.hpp)' list.txt | sed 's/$/ -std=c++17/' || true
     if printf '#include <cblas.h>\n' | "$compiler" -x c++ -E - >/dev/null 2>&1; then
         grep '^mpt/nn/product\.hpp' list.txt | sed 's/$/ -std=c++20 -DMPT_HAS_CBLAS=1/' || true
+    fi
+    cuda="-isystem ${CUDA_HOME:-/usr/local/cuda}/include"
+    # shellcheck disable=SC2086
+    if printf '#include <nccl.h>\n' | "$compiler" $cuda -x c++ -E - >/dev/null 2>&1; then
+        grep '^mpt/comm/nccl' list.txt | sed "s|\$| -std=c++20 -DMPT_HAS_NCCL=1 $cuda|" || true
     fi
     mpi=$(mpicxx --showme:incdirs 2>/dev/null | sed 's/[^ ][^ ]*/-isystem &/g') || mpi=
     # shellcheck disable=SC2086
