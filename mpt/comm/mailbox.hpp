@@ -75,7 +75,7 @@ public:
         try {
             run_->await(
                 hold, name(t->rank), [&] { return t->is == state::done; },
-                [&] { return std::vector<int>{name(t->call.peer)}; }, [&] { return where(*t); });
+                [&] { return std::vector{other(*t)}; }, [&] { return where(*t); });
         } catch (...) { // the buffer may be freed next
             take_back(hold, t);
             throw;
@@ -108,6 +108,11 @@ private:
     box& box_of(const letter& l) {
         return l.call.what == verb::send ? boxes_[{l.rank, l.call.peer}]
                                          : boxes_[{l.call.peer, l.rank}];
+    }
+    absent other(const letter& l) {
+        const box& b = box_of(l);
+        const bool sends = l.call.what == verb::send;
+        return {name(l.call.peer), sends ? b.received : b.sent, sends ? "recv" : "send"};
     }
     void take_back(std::unique_lock<std::mutex>& hold, const ticket& t) {
         std::erase(box_of(*t).waiting, t);

@@ -97,10 +97,10 @@ private:
     }
 
     int name(int rank) const { return names_[std::size_t(rank)]; } // among all ranks of the run
-    std::vector<int> missing() const {
-        std::vector<int> of;
+    std::vector<absent> missing() const {
+        std::vector<absent> of;
         for (std::size_t r = 0; r < seats_.size(); ++r)
-            if (!seats_[r].here) of.push_back(names_[r]);
+            if (!seats_[r].here) of.push_back({names_[r], seats_[r].number, "collective"});
         return of;
     }
     // "all_reduce, collective 17", of a part of the ranks "all_reduce, collective 3 of ranks 0, 2"

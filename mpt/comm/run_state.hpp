@@ -24,6 +24,13 @@
 
 namespace mpt {
 
+/// Somebody who is waited for, and what it has done so far: 16 "collective"s.
+struct absent {
+    int rank; // of the run
+    long done;
+    const char* what;
+};
+
 class run_state {
 public:
     run_state(int ranks, double timeout)
@@ -53,9 +60,9 @@ public:
         const auto all_gone = [&] { return gone_count_ == ranks(); };
         ended_.wait(hold, [&] { return all_gone() || !failed_.empty(); });
         if (ended_.wait_until(hold, deadline(), all_gone)) return;
-        std::vector<int> running;
+        std::vector<absent> running;
         for (int r = 0; r < ranks(); ++r)
-            if (!gone_[std::size_t(r)]) running.push_back(r);
+            if (!gone_[std::size_t(r)]) running.push_back({r, 0, nullptr});
         const std::string text = join(list(running), " still computes or is stuck ", timeout_,
                                       " s after the run has failed (", failed_,
                                       "); a thread cannot be ended from outside, end the process");
@@ -95,29 +102,30 @@ public:
     void wake(int rank) { changed_[std::size_t(rank)].notify_all(); }
 
     /// Rank `rank` sleeps until ready(), which somebody makes true who then wakes it. `missing()`:
-    /// the ranks that it waits for. Throws what ended the wait; then ready() is false.
+    /// those that it waits for. Throws what ended the wait; then ready() is false.
     template <class Ready, class Missing, class Where>
     void await(std::unique_lock<std::mutex>& hold, int rank, Ready ready, Missing missing,
                Where where) {
         const auto lost = [&] {
-            std::vector<int> of;
-            if (gone_count_ > 0)
-                for (const int r : missing())
-                    if (gone_[std::size_t(r)]) of.push_back(r);
+            std::vector<absent> of = missing();
+            std::erase_if(of, [&](const absent& a) { return !gone_[std::size_t(a.rank)]; });
             return of;
         };
         const auto doing = [&] { return join(where(), ", for ", list(missing())); };
         const sleeper me(doing, asleep_[std::size_t(rank)]);
-        const bool in_time = changed_[std::size_t(rank)].wait_until(
-            hold, deadline(), [&] { return ready() || !failed_.empty() || !lost().empty(); });
+        const bool in_time = changed_[std::size_t(rank)].wait_until(hold, deadline(), [&] {
+            return ready() || !failed_.empty() || (gone_count_ > 0 && !lost().empty());
+        });
         if (ready()) return;
         require_going(rank, where);
         std::string why;
         if (in_time) {
-            why = list(lost()) + " has left without it";
+            for (const absent& a : lost())
+                why += join(why.empty() ? "" : ", ", "rank ", a.rank, " has left", after(a));
         } else {
             why = join("waited ", timeout_, " s");
-            for (const int r : missing()) why += join(" for rank ", r, ", which ", told(r), ';');
+            for (const absent& a : missing())
+                why += join(" for rank ", a.rank, ", which ", told(a), ';');
             why += " if ranks are only slow, raise MPT_TIMEOUT_S";
         }
         fail(rank, join("rank ", rank, ": ", where(), ": ", why));
@@ -154,15 +162,19 @@ private:
     static std::string named(int rank, const std::string& why) {
         return join("rank ", rank, ": ", why);
     }
-    static std::string list(const std::vector<int>& ranks) { // "rank 0, rank 3"
+    static std::string list(const std::vector<absent>& ranks) { // "rank 0, rank 3"
         std::string text;
-        for (const int r : ranks) text += join(text.empty() ? "" : ", ", "rank ", r);
+        for (const absent& a : ranks) text += join(text.empty() ? "" : ", ", "rank ", a.rank);
         return text;
     }
-    // What rank r does meanwhile.
-    std::string told(int r) const {
-        const auto& waits = asleep_[std::size_t(r)];
-        return waits.empty() ? "computes or is stuck" : "waits in " + waits.back()->tell();
+    static std::string after(const absent& a) { // " after 16 collectives"
+        return a.what ? join(" after ", a.done, ' ', a.what, a.done == 1 ? "" : "s") : "";
+    }
+    // What a rank does meanwhile.
+    std::string told(const absent& a) const {
+        const auto& waits = asleep_[std::size_t(a.rank)];
+        return waits.empty() ? "computes or is stuck" + after(a)
+                             : "waits in " + waits.back()->tell();
     }
     std::string ended_by(int rank, const std::string& where) const {
         return join("rank ", rank, ": ", where, ": ended by ", failed_);

@@ -275,7 +275,7 @@ TEST_CASE("what the errors say") {
           "same order");
     CHECK(first(3, [](communicator& comm) {
               if (comm.rank() != 1) comm.barrier();
-          }).substr(6) == ": barrier, collective 1: rank 1 has left without it");
+          }).substr(6) == ": barrier, collective 1: rank 1 has left after 0 collectives");
     CHECK(first(
               2,
               [](communicator& comm) {
@@ -356,5 +356,5 @@ TEST_CASE("a rank that never comes back is told of; it wakes when the test lets 
             });
     });
     CHECK(says(told, "rank 2 still computes or is stuck 0.2 s after the run has failed (rank "));
-    CHECK(says(said, "waited 0.2 s for rank 2, which computes or is stuck;"));
+    CHECK(says(said, "waited 0.2 s for rank 2, which computes or is stuck after 0 collectives;"));
 }

@@ -79,7 +79,7 @@ TEST_CASE("a message that nobody takes is told at the deadline, and taken back")
         const mailbox::ticket a = p.send(x);
         CHECK(refusal([&] { p.box.wait(a); }) ==
               "rank 0: send to rank 1, message 1: waited 0.05 s for rank 1, which computes or is "
-              "stuck; if ranks are only slow, raise MPT_TIMEOUT_S");
+              "stuck after 0 recvs; if ranks are only slow, raise MPT_TIMEOUT_S");
     }
     CHECK(says(refusal([&] { p.recv(y); }), "ended by rank 0")); // x is gone
     CHECK(y == 0);

@@ -67,9 +67,8 @@ TEST_CASE("whoever calls something else is seen, in whatever it differs") {
     const auto said_of = [&](const collective& other) {
         const auto run = std::make_shared<run_state>(3, 60);
         meeting m(run, all(3));
-        const auto said = each(3, *run, [&](int rank) {
-            static_cast<void>(m.meet(rank, rank == 1 ? other : same));
-        });
+        const auto said = each(
+            3, *run, [&](int rank) { static_cast<void>(m.meet(rank, rank == 1 ? other : same)); });
         for (const std::string& s : said) CHECK((s == "nothing") == (said[0] == "nothing"));
         return run->failed();
     };
@@ -89,5 +88,5 @@ TEST_CASE("a group says whose collectives it counts") {
     const int x = 0;
     CHECK(rig::refusal([&] { static_cast<void>(m.meet(0, numbers(&x))); }) ==
           "rank 3: all_gather, collective 1 of ranks 3, 1: waited 0.05 s for rank 1, which "
-          "computes or is stuck; if ranks are only slow, raise MPT_TIMEOUT_S");
+          "computes or is stuck after 0 collectives; if ranks are only slow, raise MPT_TIMEOUT_S");
 }

@@ -17,7 +17,7 @@ using rig::refusal;
 namespace {
 
 // Rank `rank` waits for `whom` until ready; what ends the wait.
-std::string waits(run_state& run, int rank, std::vector<int> whom, const bool& ready) {
+std::string waits(run_state& run, int rank, const std::vector<absent>& whom, const bool& ready) {
     return refusal([&] {
         std::unique_lock hold(run.lock);
         run.await(
@@ -31,7 +31,7 @@ TEST_CASE("a wait ends when what was waited for is there") {
     run_state run(2, 60);
     bool ready = false;
     std::string said;
-    std::thread one([&] { said = waits(run, 1, {0}, ready); });
+    std::thread one([&] { said = waits(run, 1, {{0, 0, nullptr}}, ready); });
     {
         const std::lock_guard hold(run.lock);
         ready = true;
@@ -39,22 +39,23 @@ TEST_CASE("a wait ends when what was waited for is there") {
     }
     one.join();
     CHECK(said == "nothing");
-    CHECK(waits(run, 0, {1}, ready) == "nothing"); // it was there already
+    CHECK(waits(run, 0, {{1, 0, nullptr}}, ready) == "nothing"); // it was there already
     CHECK(run.first() == -1);
 }
 
 TEST_CASE("at the deadline it names who is missing, and what they do") {
     const bool never = false;
     run_state run(3, 0.05);
-    CHECK(waits(run, 0, {1, 2}, never) ==
-          "rank 0: a test: waited 0.05 s for rank 1, which computes or is stuck; for rank 2, which "
-          "computes or is stuck; if ranks are only slow, raise MPT_TIMEOUT_S");
+    CHECK(waits(run, 0, {{1, 0, "send"}, {2, 1, "collective"}}, never) ==
+          "rank 0: a test: waited 0.05 s for rank 1, which computes or is stuck after 0 sends; for "
+          "rank 2, which computes or is stuck after 1 collective; if ranks are only slow, raise "
+          "MPT_TIMEOUT_S");
     CHECK(run.first() == 0);
     // Two that wait for each other.
     run_state pair(2, 0.2);
     std::string said[2];
-    std::thread one([&] { said[1] = waits(pair, 1, {0}, never); });
-    said[0] = waits(pair, 0, {1}, never);
+    std::thread one([&] { said[1] = waits(pair, 1, {{0, 3, "send"}}, never); });
+    said[0] = waits(pair, 0, {{1, 3, "send"}}, never);
     one.join();
     const int other = 1 - pair.first(); // of whom both are told
     for (const std::string& text : said)
@@ -69,11 +70,12 @@ TEST_CASE("one who has left, or has failed, ends the wait at once") {
     run_state run(3, 60);
     run.leave(1, "");
     run.leave(2, "");
-    CHECK(waits(run, 0, {1, 2}, never) == "rank 0: a test: rank 1, rank 2 has left without it");
+    CHECK(waits(run, 0, {{1, 0, "send"}, {2, 1, "collective"}}, never) ==
+          "rank 0: a test: rank 1 has left after 0 sends, rank 2 has left after 1 collective");
 
     run_state failed(3, 60);
     std::string said;
-    std::thread zero([&] { said = waits(failed, 0, {1}, never); });
+    std::thread zero([&] { said = waits(failed, 0, {{1, 3, "send"}}, never); });
     failed.leave(2, "the disk is full");
     zero.join();
     CHECK(said == "rank 0: a test: ended by rank 2: the disk is full");
@@ -89,7 +91,7 @@ TEST_CASE("one who has left, or has failed, ends the wait at once") {
 TEST_CASE("sabotage: who left long ago does not end a wait for another") {
     run_state run(3, 0.05);
     run.leave(2, "");
-    CHECK(rig::says(waits(run, 0, {1}, false), "waited 0.05 s for rank 1"));
+    CHECK(rig::says(waits(run, 0, {{1, 3, "send"}}, false), "waited 0.05 s for rank 1"));
 }
 
 TEST_CASE("an exception that drops something becomes the reason when it is known") {
