@@ -21,10 +21,9 @@ public:
     explicit handle(std::function<void()> wait, std::function<void()> drop = nullptr)
         : wait_(std::move(wait)), drop_(std::move(drop)) {}
     handle(handle&& other) noexcept { swap(other); }
-    handle& operator=(handle&& other) noexcept {
-        handle moved(std::move(other)); // what this one had is dropped at the end
+    void operator=(handle&& other) noexcept { // no handle&: nvcc would want it used
+        handle moved(std::move(other));       // what this one had is dropped at the end
         swap(moved);
-        return *this;
     }
     ~handle() {
         if (wait_ && drop_) drop_();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file file_states.hpp
 /// An optimizer's states in files, behind a few buffers (ZeRO-Infinity).   tier 6, needs:
-/// base/disk.hpp base/memory.hpp base/trace.hpp comm/communicator.hpp comm/progress.hpp
+/// base/disk.hpp base/memory.hpp base/trace.hpp comm/handle.hpp comm/progress.hpp
 /// dist/state_file.hpp dist/state_store.hpp nn/params.hpp
 ///
 /// Idea     Part k has buffer k mod B. What happens to a buffer happens in order, on a thread of
@@ -16,14 +16,14 @@
 /// Source   Rajbhandari et al. 2021, ZeRO-Infinity, arXiv:2104.07857, section 6.3
 /// See      offload.hpp, tests/dist/file_states_test.cpp
 #pragma once
-#include "mpt/base/disk.hpp"         // disk
-#include "mpt/base/memory.hpp"       // memory, buffer
-#include "mpt/base/trace.hpp"        // trace, range
-#include "mpt/comm/communicator.hpp" // handle
-#include "mpt/comm/progress.hpp"     // progress
-#include "mpt/dist/state_file.hpp"   // state_file, record_id
-#include "mpt/dist/state_store.hpp"  // state_store, state_part
-#include "mpt/nn/params.hpp"         // pieces, layout
+#include "mpt/base/disk.hpp"        // disk
+#include "mpt/base/memory.hpp"      // memory, buffer
+#include "mpt/base/trace.hpp"       // trace, range
+#include "mpt/comm/handle.hpp"      // handle
+#include "mpt/comm/progress.hpp"    // progress
+#include "mpt/dist/state_file.hpp"  // state_file, record_id
+#include "mpt/dist/state_store.hpp" // state_store, state_part
+#include "mpt/nn/params.hpp"        // pieces, layout
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file leaving_rank.hpp
 /// The strategy of a rank that is alone, whose gradients do not stay.      tier 6, needs:
-/// base/memory.hpp comm/communicator.hpp dist/host_sums.hpp dist/one_rank.hpp dist/transfers.hpp
+/// base/memory.hpp comm/handle.hpp dist/host_sums.hpp dist/one_rank.hpp dist/transfers.hpp
 /// nn/cpu.hpp nn/params.hpp nn/strategy.hpp
 ///
 /// Idea     Backward makes gradients unit by unit, and an offloaded update wants them on the host.
@@ -14,14 +14,14 @@
 /// Source   Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840, section 4.1 (gradients leave at once)
 /// See      host_sums.hpp (strategies of many ranks), tests/dist/leaving_rank_test.cpp
 #pragma once
-#include "mpt/base/memory.hpp"       // memory, buffer
-#include "mpt/comm/communicator.hpp" // handle
-#include "mpt/dist/host_sums.hpp"    // host_sums
-#include "mpt/dist/one_rank.hpp"     // one_rank
-#include "mpt/dist/transfers.hpp"    // transfers
-#include "mpt/nn/cpu.hpp"            // cpu
-#include "mpt/nn/params.hpp"         // layout
-#include "mpt/nn/strategy.hpp"       // gradients, owned_gradients
+#include "mpt/base/memory.hpp"    // memory, buffer
+#include "mpt/comm/handle.hpp"    // handle
+#include "mpt/dist/host_sums.hpp" // host_sums
+#include "mpt/dist/one_rank.hpp"  // one_rank
+#include "mpt/dist/transfers.hpp" // transfers
+#include "mpt/nn/cpu.hpp"         // cpu
+#include "mpt/nn/params.hpp"      // layout
+#include "mpt/nn/strategy.hpp"    // gradients, owned_gradients
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file offload.hpp
 /// An optimizer's step with its states outside of the device.              tier 6, needs:
-/// base/memory.hpp base/trace.hpp comm/communicator.hpp dist/state_store.hpp dist/transfers.hpp
+/// base/memory.hpp base/trace.hpp comm/handle.hpp dist/state_store.hpp dist/transfers.hpp
 /// nn/cpu.hpp nn/params.hpp nn/strategy.hpp train/update_pass.hpp
 ///
 /// Idea     offload wraps the optimizer, not the strategy: it takes gradients on the host, whoever
@@ -19,7 +19,7 @@
 #pragma once
 #include "mpt/base/memory.hpp"       // memory, buffer
 #include "mpt/base/trace.hpp"        // trace, range
-#include "mpt/comm/communicator.hpp" // handle
+#include "mpt/comm/handle.hpp"       // handle
 #include "mpt/dist/state_store.hpp"  // state_store, state_part
 #include "mpt/dist/transfers.hpp"    // transfers
 #include "mpt/nn/cpu.hpp"            // cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file transfers.hpp
 /// Copies between the device and the host, on a thread of their own.       tier 6, needs:
-/// base/device_span.hpp base/error.hpp comm/communicator.hpp comm/progress.hpp
+/// base/device_span.hpp base/error.hpp comm/handle.hpp comm/progress.hpp
 ///
 /// Idea     A GPU copies while it computes. Here a second thread does, on the CPU by memcpy between
 ///          the arena and the rest, with CUDA by copies in a stream of their own: what is started
@@ -11,10 +11,10 @@
 /// Breaks   memory that is reused before wait(): torn gradients, in some steps, on some machines
 /// See      leaving_rank.hpp, host_sums.hpp, offload.hpp (users), tests/dist/offload_test.cpp
 #pragma once
-#include "mpt/base/device_span.hpp"  // device_span, device_view
-#include "mpt/base/error.hpp"        // check
-#include "mpt/comm/communicator.hpp" // handle
-#include "mpt/comm/progress.hpp"     // progress
+#include "mpt/base/device_span.hpp" // device_span, device_view
+#include "mpt/base/error.hpp"       // check
+#include "mpt/comm/handle.hpp"      // handle
+#include "mpt/comm/progress.hpp"    // progress
 
 #include <atomic>
 #include <cstddef>

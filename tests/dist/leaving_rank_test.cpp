@@ -124,13 +124,8 @@ TEST_CASE("a unit waits until what lies in its place has left, and no longer") {
             REQUIRE(widen(micro[i]) == float(u + 1));
 }
 
-#ifdef MPT_TSAN
-constexpr bool watched = true; // a race, which ThreadSanitizer is to find in a test of its own
-#else
-constexpr bool watched = false;
-#endif
 TEST_CASE("sabotage: a copy that comes after somebody waited for it tears gradients" *
-          doctest::skip(watched)) {
+          doctest::skip(rig::watched)) {
     struct copy {
         void* to = nullptr;
         const void* from = nullptr;

@@ -24,6 +24,12 @@ namespace rig {
 
 using namespace mpt;
 
+#if defined(MPT_TSAN) || defined(__SANITIZE_THREAD__)
+inline constexpr bool watched = true; // races on purpose are for a test of their own
+#else
+inline constexpr bool watched = false;
+#endif
+
 /// A folder of this test's own, empty, gone at the end.
 struct folder {
     folder() {
