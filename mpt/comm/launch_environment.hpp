@@ -137,7 +137,7 @@ inline std::optional<int> first(const variables& get, const std::array<const cha
 }
 
 /// local_rank and local_size, from those who have told the rank.
-inline void on_this_machine(launch& my, const std::vector<place>& found,
+inline void on_this_machine(struct launch& my, const std::vector<place>& found,
                             const launch_arguments& given, const variables& get) {
     std::optional<int> local, count;
     std::string said, rest;
@@ -171,7 +171,8 @@ inline void on_this_machine(launch& my, const std::vector<place>& found,
 }
 
 /// Where rank 0 listens.
-inline void where_they_meet(launch& my, const launch_arguments& given, const variables& get) {
+inline void where_they_meet(struct launch& my, const launch_arguments& given,
+                            const variables& get) {
     const char* const port = get("MASTER_PORT");
     if (port) my.master_port = launch_number("MASTER_PORT", port, 1, 65535);
     // Where torchrun's agent itself listens at MASTER_PORT, the next one is taken.
@@ -212,8 +213,8 @@ inline std::string run_id(const variables& get) {
 
 /// This process's place in its run. Throws where a variable is no such number, where half of a
 /// pair is missing, where two launchers disagree, and where nobody says how to reach rank 0.
-inline launch launch_environment(const launch_arguments& given, const variables& get) {
-    launch my;
+inline struct launch launch_environment(const launch_arguments& given, const variables& get) {
+    struct launch my;
     const std::vector<launching::place> found = launching::places(given, get);
     if (!found.empty()) {
         const launching::place& p = found[0];
@@ -229,7 +230,7 @@ inline launch launch_environment(const launch_arguments& given, const variables&
     return my;
 }
 
-inline launch launch_environment(const launch_arguments& given = {}) {
+inline struct launch launch_environment(const launch_arguments& given = {}) {
     return launch_environment(given,
                               [](const char* name) -> const char* { return std::getenv(name); });
 }

@@ -48,7 +48,7 @@ public:
         demand(ncclCommCount(comm_, &size_), "ncclCommCount");
     }
     /// Of the ranks of a launch, by TCP. Chooses this rank's device.
-    explicit nccl_comm(const launch& my, double timeout = timeout_seconds())
+    explicit nccl_comm(const struct launch& my, double timeout = timeout_seconds())
         : rank_(my.rank), size_(my.world_size), ours_(true), timeout_(timeout) {
         int devices = 0;
         if (cudaGetDeviceCount(&devices) != cudaSuccess) devices = 0;

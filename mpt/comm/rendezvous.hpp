@@ -36,7 +36,8 @@ namespace rendezvous {
 
 /// One attempt of another rank. Empty: `blob` is there; else why not yet. Throws where rank 0 says
 /// no, and where somebody else has its port.
-inline std::string ask(const launch& my, std::span<std::byte> blob, tcp::clock::time_point until) {
+inline std::string ask(const struct launch& my, std::span<std::byte> blob,
+                       tcp::clock::time_point until) {
     std::string why;
     const auto all = tcp::addresses(my.master_addr, my.master_port, why);
     tcp::socket s;
@@ -76,7 +77,7 @@ inline std::string ask(const launch& my, std::span<std::byte> blob, tcp::clock::
 /// What rank 0 has in `blob` is in `blob` of every rank when it returns; all have the same size.
 /// Throws where the others, or rank 0, have not come in `timeout` seconds, and where rank 0 turns
 /// this one away: who is missing, or what differs, with ranks and hosts.
-inline void share_by_tcp(const launch& my, std::span<std::byte> blob,
+inline void share_by_tcp(const struct launch& my, std::span<std::byte> blob,
                          double timeout = timeout_seconds()) {
     if (my.world_size == 1) return;
     check(!my.master_addr.empty(), "rendezvous: nobody says where rank 0 is; set MASTER_ADDR and "

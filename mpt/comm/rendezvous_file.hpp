@@ -60,7 +60,8 @@ inline std::string file_name(const std::string& run_id) {
 }
 
 /// Empty: `blob` is there; else why not yet. Throws where it is of other ranks.
-inline std::string look(const launch& my, std::span<std::byte> blob, const std::string& path) {
+inline std::string look(const struct launch& my, std::span<std::byte> blob,
+                        const std::string& path) {
     if (access(path.c_str(), R_OK) != 0) return "it is not there";
     const input_file file("rendezvous", path);
     if (file.size() < file_head) return "it is cut short";
@@ -82,7 +83,7 @@ inline std::string look(const launch& my, std::span<std::byte> blob, const std::
 /// What rank 0 has in `blob` is in `blob` of every rank when it returns. All ranks give the same
 /// folder; rank 0 keeps what is returned until all have the bytes. Throws where the run has no id,
 /// where a file of this id is there already, and where none comes in `timeout` seconds.
-[[nodiscard]] inline shared_file share_by_file(const launch& my, std::span<std::byte> blob,
+[[nodiscard]] inline shared_file share_by_file(const struct launch& my, std::span<std::byte> blob,
                                                const std::string& folder,
                                                double timeout = timeout_seconds()) {
     check(!my.run_id.empty(),

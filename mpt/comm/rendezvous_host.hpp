@@ -42,7 +42,7 @@ struct guest {
 /// Rank 0's side.
 class host {
 public:
-    host(const launch& my, std::string_view blob, double timeout)
+    host(const struct launch& my, std::string_view blob, double timeout)
         : my_(my), blob_(blob), timeout_(timeout), until_(tcp::in_seconds(timeout)) {
         listen();
     }
@@ -170,7 +170,7 @@ private:
         throw error(why);
     }
 
-    const launch& my_;
+    const struct launch& my_;
     std::string_view blob_;
     double timeout_;
     tcp::clock::time_point until_;
