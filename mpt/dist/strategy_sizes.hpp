@@ -9,12 +9,13 @@
 /// Formula  bytes = s (weights + micro) + 4 sum + 12 owned, with s bytes a weight, Adam, a master
 ///          in fp32: 16, 4 + 12/N, 2 + 14/N and 16/N a parameter where nothing is padded
 /// Breaks   reduce_mode::once with several micro-batches: a whole fp32 sum, in stages 2 and 3 also
-/// See      ddp.hpp, zero1.hpp, zero2.hpp, zero3.hpp, tests/dist/zero_test.cpp
+/// See      ddp.hpp, zero1.hpp, zero2.hpp, zero3.hpp, tests/dist/memory_test.cpp
 #pragma once
 #include "mpt/dist/partition.hpp"   // partition, layout, check
 #include "mpt/dist/reduce_mode.hpp" // reduce_mode
 
 #include <cstddef>
+#include <string>
 
 namespace mpt {
 
@@ -39,6 +40,16 @@ inline strategy_sizes sizes_of(int stage, const layout& map, const partition& cu
     if (several) s.sum = stage == 0 || once ? whole : part;
     s.owned = stage == 0 ? map.size() : cut.owned(rank);
     return s;
+}
+
+/// What a run of stage 2 or 3 ought to say where its gradients are not sharded after all; or
+/// nothing.
+inline std::string remark(int stage, const strategy_sizes& s, int micros, reduce_mode mode) {
+    if (stage < 2 || micros == 1 || mode == reduce_mode::every) return {};
+    return join("zero", stage,
+                " with gradients reduced once a window: each rank holds a whole sum ", "of them, ",
+                s.sum * sizeof(float),
+                " bytes in fp32; where each micro-batch is reduced it holds a shard");
 }
 
 } // namespace mpt

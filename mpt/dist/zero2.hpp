@@ -13,7 +13,7 @@
 /// Breaks   a window summed in T: micro-batches are added up in fp32, each after its reduction
 /// Source   Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 5.2 (P_os+g)
 /// See      strategy_sizes.hpp (what to allocate), sharded.hpp (publish), zero3.hpp,
-///          tests/dist/zero_test.cpp, tests/ladder/
+///          tests/dist/zero_test.cpp, tests/dist/memory_test.cpp, tests/ladder/
 #pragma once
 #include "mpt/base/memory.hpp"      // buffer, memory
 #include "mpt/dist/sharded.hpp"     // sharded: publish, mine, add_shards

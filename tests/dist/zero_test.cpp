@@ -8,10 +8,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace mpt;
@@ -371,3 +373,25 @@ TEST_CASE("the narrator says who gathers, reduces and frees what") {
     CHECK(told("rank 1 frees the weights of middle"));
     CHECK(lines.size() == 8);
 }
+
+#ifdef MPT_TSAN
+TEST_CASE("sabotage: a gradient written while it travels" * doctest::skip()) {
+    const layout map = three_units();
+    run_ranks(2, [&](communicator& comm) {
+        rig::machine m(1);
+        staged<float> r(m.on, map, comm, m.mem, {1});
+        const std::vector<float> g = gradient<float>(map, comm.rank(), 0);
+        const device_span<float> to = r.s->collect(r.grads, 2);
+        std::copy_n(g.data() + map.units[2].begin, to.size(), to.data());
+        r.s->ready(r.grads, 2, 0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(500)); // the others read meanwhile
+        std::fill_n(to.data(), to.size(), 0.0f);                     // without a collect() before
+        for (int u = 1; u >= 0; --u) {
+            const device_span<float> rest = r.s->collect(r.grads, u);
+            std::fill_n(rest.data(), rest.size(), 0.0f);
+            r.s->ready(r.grads, u, 0);
+        }
+        r.s->finish(r.grads);
+    });
+}
+#endif
