@@ -40,6 +40,9 @@ public:
                        rank_order_sums sums = {})
         : communicator(of->rank(), of->size()), stream_(std::move(of), kernels), sums_(sums) {}
 
+    /// From here on verbs wait for the work of another stream, and it for them.
+    void follow(cudaStream_t kernels) { stream_.follow(kernels); }
+
     std::vector<double> gather(std::span<const double> mine) override {
         return meet(verb::agree, mine);
     }

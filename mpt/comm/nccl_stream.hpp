@@ -47,6 +47,7 @@ public:
     nccl_comm& of() const { return *of_; }
     cudaStream_t get() const { return stream_; }
     cudaStream_t kernels() const { return kernels_; }
+    void follow(cudaStream_t kernels) { kernels_ = kernels; }
 
     /// What comes next waits for the kernels that are under way.
     void wait_for_kernels() {

@@ -79,6 +79,7 @@ struct step_row {
     float scale;                       // S that this step was made with
     int applied;                       // 0: skipped
     unsigned bad_blocks;               // of 8-bit moments that could not be rounded: an error
+    int bad_elsewhere;                 // 1: no gradient of this rank is among the bad ones
 };
 
 struct step_state {
@@ -127,6 +128,7 @@ __global__ void begin_step_kernel(S* s, step_rules rules) {
     s->place = dropout_place{s->attempted, 0};
     s->row.bad = 0;
     s->row.bad_blocks = 0;
+    s->row.bad_elsewhere = 0;
 }
 
 // A piece of the gradients has been looked at; it begins at element `begin` of all.
@@ -137,6 +139,21 @@ __global__ void add_found_kernel(S* s, const inspect_result* found, unsigned lon
     if (s->row.bad == 0) s->row.first_bad = begin + found->first_bad;
     s->row.bad += found->bad;
     s->found_inf = 1;
+}
+
+// What this rank has found, to be added up over ranks: squares, and how many are not finite.
+template <class S>
+__global__ void give_found_kernel(const S* s, double* sums) {
+    sums[0] = s->squares;
+    sums[1] = double(s->row.bad);
+}
+// ... and what all have found. The first that is not finite may be another rank's.
+template <class S>
+__global__ void take_found_kernel(S* s, const double* sums) {
+    s->squares = sums[0];
+    s->row.bad_elsewhere = sums[1] > 0 && s->row.bad == 0;
+    s->row.bad = static_cast<unsigned long long>(sums[1]);
+    s->found_inf = sums[1] > 0 ? 1.0f : 0.0f;
 }
 
 template <class S>
@@ -182,6 +199,13 @@ inline void add_found(step_state* s, const inspect_result* found, size_t begin,
                       cudaStream_t stream) {
     launch<add_found_kernel<step_state>>({1, 1, 0, stream}, s, found,
                                          static_cast<unsigned long long>(begin));
+}
+/// With ranks, behind inspect(): two sums of this rank, and, when they are those of all, back.
+inline void give_found(const step_state* s, double* sums, cudaStream_t stream) {
+    launch<give_found_kernel<step_state>>({1, 1, 0, stream}, s, sums);
+}
+inline void take_found(step_state* s, const double* sums, cudaStream_t stream) {
+    launch<take_found_kernel<step_state>>({1, 1, 0, stream}, s, sums);
 }
 /// When all pieces have been looked at: the optimizer's numbers.
 inline void decide(step_state* s, const step_rules& rules, cudaStream_t stream) {

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT
 /// @file device_step.hpp
 /// The step on kernels: what the host need not know is decided on the device.  tier 5, needs:
-/// kernels/adamw8bit.cuh kernels/scale.cuh nn/kernels.hpp nn/strategy.hpp
+/// comm/communicator.hpp kernels/adamw8bit.cuh kernels/scale.cuh nn/kernels.hpp nn/strategy.hpp
 /// train/block_moments.hpp train/loss_scale.hpp
 ///
-/// Idea     The verbs of a step in their order: begin, (forward, backward), inspect, decide, the
-///          optimizer, end. Each becomes kernels; loss scale, found_inf, norm, rate and counts stay
-///          in device memory, so the host puts a whole step into the stream, or has it recorded,
-///          and hears of it later by one row of 56 bytes.
+/// Idea     The verbs of a step in their order: begin, (forward, backward), inspect, (with ranks:
+///          share), decide, the optimizer, end. Each becomes kernels; loss scale, found_inf, norm,
+///          rate and counts stay in device memory, so the host puts a whole step into the stream,
+///          or has it recorded, and hears of it later by one row of 56 bytes.
 /// Formula  kernels/scale.cuh's; the bits of adamw.hpp and adam8bit.hpp
-/// Costs    memory: 232 bytes, 8 a micro-batch, 24 a piece; with 8 bits 2048 for the maps.
+/// Costs    memory: 232 bytes, with ranks 248, 8 a micro-batch, 24 a piece; 2048 for 8-bit maps.
 ///          host: nothing waits
 /// Breaks   reading the row before its mark: told() waits for it.  A host that changes S: its own
 ///          copy follows the rows, the device's leads
 /// See      adamw.hpp (the loops), device_scale.hpp (the scale), tests/train/device_step_test.cpp
 #pragma once
+#include "mpt/comm/communicator.hpp"   // communicator: all_reduce
 #include "mpt/kernels/adamw8bit.cuh"   // adamw, adamw8bit
 #include "mpt/kernels/scale.cuh"       // step_state, step_rules, step_row, begin_step, decide, ...
 #include "mpt/nn/kernels.hpp"          // kernel_ops, on_device, device_queue, mark
-#include "mpt/nn/strategy.hpp"         // owned_gradients
+#include "mpt/nn/strategy.hpp"         // owned_gradients, strategy
 #include "mpt/train/block_moments.hpp" // block_moments, moment_parts, optimizer_state, check_step
 #include "mpt/train/loss_scale.hpp"    // loss_scale
 
@@ -74,13 +75,15 @@ void by_decay(const layout& map, std::size_t begin, std::size_t end, F f) {
 class device_step {
 public:
     /// Goes on where `from` stands, after so many attempted and applied steps. eight_bits: keep the
-    /// maps that adam8bit looks up.
+    /// maps that adam8bit looks up. ranks: more than one share().
     device_step(const kernel_ops& ops, memory& mem, const step_rules& how, int micro_batches,
-                const loss_scale& from, long attempted, long applied, bool eight_bits = false)
+                const loss_scale& from, long attempted, long applied, bool eight_bits = false,
+                int ranks = 1)
         : ops_(ops), rules_(how), state_(mem, kind::temp, 1, "the step's numbers"),
           found_(mem, kind::temp, 1, "what inspect finds"),
           losses_(mem, kind::temp, std::size_t(micro_batches), "losses of the micro-batches"),
           maps_(mem, kind::temp, eight_bits ? 512 : 0, "maps of the 8-bit moments"),
+          shared_(mem, kind::temp, ranks > 1 ? 2 : 0, "what ranks have found"),
           rows_(mem, kind::temp, 2, "rows", place::host) {
         from.validate();
         rules_.scale = {from.dynamic, from.growth, from.backoff, from.interval, from.minimum};
@@ -96,9 +99,9 @@ public:
     }
 
     /// Bytes on the device, beside the scratch that inspect shares with the layers.
-    static std::size_t bytes(int micro_batches, bool eight_bits) {
+    static std::size_t bytes(int micro_batches, bool eight_bits, int ranks = 1) {
         return sizeof(kernels::step_state) + sizeof(kernels::inspect_result) +
-               8 * std::size_t(micro_batches) + (eight_bits ? 2048 : 0);
+               8 * std::size_t(micro_batches) + (eight_bits ? 2048 : 0) + (ranks > 1 ? 16 : 0);
     }
 
     /// Before the window's first backward.
@@ -122,6 +125,16 @@ public:
                 kernels::add_found(state(), found(), p.begin, ops_.queue.work);
             }
         });
+    }
+    /// With ranks: what each has found in its shards becomes what all have, and the losses theirs.
+    template <class T>
+    void share(strategy<T>& s, communicator& comm) {
+        check(shared_.size() > 0, "device step: share without room for it; say how many ranks");
+        ops_.run("share");
+        kernels::give_found(state(), shared_.span().data(), ops_.queue.work);
+        s.add_shards_on_device(shared_.span());
+        kernels::take_found(state(), shared_.span().data(), ops_.queue.work);
+        comm.all_reduce(losses_.span());
     }
     /// The numbers of the optimizer: factor, rate, corrections.
     void decide() {
@@ -225,6 +238,7 @@ private:
     buffer<kernels::inspect_result> found_;
     buffer<double> losses_;
     buffer<float> maps_;     // 256 entries of the signed map, 256 of the unsigned
+    buffer<double> shared_;  // squares of the gradients, and how many are not finite
     buffer<step_row> rows_;  // on the host: of this step and the one before
     mark passed_[2];         // the rows have come
 };

@@ -257,3 +257,77 @@ TEST_CASE("runs of tensors that decay alike") {
                                                            {gain + 257, map.size(), 1}};
     CHECK(runs == expected);
 }
+
+namespace {
+
+// Another rank beside this one, which has found the same in its shards.
+struct twin_rank : communicator {
+    explicit twin_rank(const kernel_ops& ops) : communicator(0, 2), ops(ops) {}
+    std::vector<double> gather(std::span<const double>) override { return {}; }
+    std::unique_ptr<communicator> split(int, int) override { return nullptr; }
+    handle start(const collective& c) override {
+        check(c.what == verb::all_reduce && c.type == element::fp64, "twin: what else?");
+        std::vector<double> numbers(c.count);
+        const device_span<double> there(static_cast<double*>(c.out), c.count);
+        ops.copy_to_host(std::span<double>(numbers), there);
+        for (double& x : numbers) x *= 2;
+        ops.copy_to_device(there, std::span<const double>(numbers));
+        ++calls;
+        return {};
+    }
+    const kernel_ops& ops;
+    int calls = 0;
+};
+struct twin_shards : one_rank<float, kernel_ops> {
+    twin_shards(const kernel_ops& ops, const layout& map, twin_rank& comm)
+        : one_rank<float, kernel_ops>(ops, map), comm(comm) {}
+    void add_shards_on_device(device_span<double> sums) override { comm.all_reduce(sums); }
+    twin_rank& comm;
+};
+
+} // namespace
+
+TEST_CASE("with ranks the norm, what is not finite and the losses are those of all") {
+    struct {
+        device_queue q;
+        memory mem{0, device_memory(), pinned_memory()};
+        const kernel_ops ops{q, mem, std::size_t(1) << 16};
+    } rig;
+    const layout map = map_of();
+    twin_rank comm(rig.ops);
+    twin_shards shards(rig.ops, map, comm);
+    for (const bool overflow : {false, true}) {
+        step_rules rules;
+        rules.tokens = 4;
+        device_step step(rig.ops, rig.mem, rules, 1, loss_scale(), 0, 0, false, 2);
+        CHECK(device_step::bytes(1, false, 2) == device_step::bytes(1, false) + 16);
+        std::vector<float> g = checks::numbers<float>(map.size(), 3, 0.1);
+        double squares = 0;
+        for (const float x : g) squares += double(x) * double(x);
+        if (overflow) g[7] = INFINITY;
+        buffer<float> grads(rig.mem, kind::grads, map.size(), "gradients");
+        rig.ops.copy_to_device(grads.span(), std::span<const float>(g));
+        gradients<float> all{grads.span(), {}};
+        step.begin();
+        const std::vector<double> loss{6};
+        rig.ops.copy_to_device(device_span<double>(step.places(0).loss, 1),
+                               std::span<const double>(loss));
+        step.inspect(shards.finish(all));
+        step.share(shards, comm);
+        step.decide();
+        step.end();
+        step.tell(0);
+        const step_row row = step.told(0);
+        CHECK(row.loss == 2 * 6.0 / 4);
+        CHECK(row.applied == !overflow);
+        CHECK(row.bad == (overflow ? 2 : 0));
+        CHECK(row.bad_elsewhere == 0);
+        if (!overflow) // block sums of squares are within 9 * 2^-24, their root within half of it
+            CHECK(row.norm * 65536 ==
+                  doctest::Approx(std::sqrt(2 * squares)).epsilon(9 * 0x1p-24));
+    }
+    CHECK(comm.calls == 4); // found and losses, twice
+    step_rules rules;
+    device_step alone(rig.ops, rig.mem, rules, 1, loss_scale(), 0, 0);
+    CHECK_THROWS_WITH(alone.share(shards, comm), doctest::Contains("say how many ranks"));
+}
