@@ -43,7 +43,7 @@ public:
             most = std::max(most, map.units[std::size_t(u)].size());
         }
         for (int i = 0; i < 3; ++i)
-            slots_[i].room = buffer<T>(mem, kind::grads, sizes[i], "gradients of a unit");
+            slots_[i].room = buffer<T>(mem, kind::comm, sizes[i], "gradients of a unit");
     }
 
     device_span<T> collect(gradients<T>&, int unit) override {

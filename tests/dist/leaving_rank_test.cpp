@@ -6,6 +6,8 @@
 #include "mpt/nn/gpt.hpp"
 #include "mpt/nn/gpt_scratch.hpp"
 #include "mpt/nn/loops.hpp"
+#include "mpt/nn/model_size.hpp"
+#include "mpt/train/estimate.hpp"
 #include "offload_rig.hpp"
 
 #include <future>
@@ -76,6 +78,18 @@ TEST_CASE_TEMPLATE("a model's gradients arrive on the host with the bits of one_
         CHECK(away.same(here));
         CHECK(away.copies.bytes_out() == std::size_t(micros) * here.model.map.size() * sizeof(T));
         CHECK(here.copies.bytes_out() == 0);
+
+        // On the device: what the estimate says, where one unit travels while another is made.
+        const model_size size =
+            size_of_gpt(small(), checkpointing::parse("none", small().layers), 2, 6, sizeof(T));
+        const estimate e = estimate_bytes(size, {.weight = sizeof(T),
+                                                 .master = sizeof(T) < 4,
+                                                 .micro_batches = micros,
+                                                 .reduce = reduce_when::every,
+                                                 .offload = offload_to::host,
+                                                 .ahead = true});
+        CHECK(away.mem.books.peak(kind::comm) == e.at(kind::comm));
+        CHECK(away.mem.books.peak(kind::grads) == e.at(kind::grads)); // none
     }
 }
 

@@ -186,7 +186,7 @@ TEST_CASE("bytes by kind and place = formula") {
             const std::size_t slots =
                 units[0].size() + units[2].size() + std::max(units[1].size(), units[3].size());
             CHECK(mem.books.peak_total() == 2 * P + 2 * slots);
-            CHECK(mem.books.peak(kind::grads) == 2 * slots);
+            CHECK(mem.books.peak(kind::comm) == 2 * slots);
 
             const std::size_t on_their_way = 2 * (1 << 16) + 2 * 2 * part;
             const std::size_t host = mem.books.peak_total(place::host);
