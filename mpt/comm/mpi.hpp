@@ -2,11 +2,12 @@
 /// @file mpi.hpp
 /// Ranks as MPI processes, with the bits of the threads.                   tier 2, needs:
 /// comm/communicator.hpp comm/mpi_group.hpp comm/progress.hpp comm/rank_order_sum.hpp
+/// comm/slice.hpp
 ///
 /// Idea     Every rank sends each owner its part (Isend, Irecv), and the owner sums in rank order,
 ///          as threads do: a chunk at a time, while the next one travels. MPI_Allreduce would
 ///          choose an order of its own, and another for another size.
-/// Formula  the sums of rank_order_sum.hpp; the parts of world.hpp
+/// Formula  the sums of rank_order_sum.hpp; the slices of slice.hpp
 /// Costs    traffic.hpp's; a meeting a verb (mpi_group.hpp); 2 N chunks of 1 MiB for sums
 /// Breaks   a send() that waits for its receiver on both sides: start one of the two
 /// Source   MPI 4.0, section 3.7
@@ -16,6 +17,7 @@
 #include "mpt/comm/mpi_group.hpp"      // mpi_group, mpi_process, mpi_mail
 #include "mpt/comm/progress.hpp"       // progress
 #include "mpt/comm/rank_order_sum.hpp" // sum_in_rank_order
+#include "mpt/comm/slice.hpp"          // slice, slice_of
 
 #include <algorithm>
 #include <cstddef>
@@ -42,7 +44,7 @@ public:
         return all;
     }
     std::unique_ptr<communicator> split(int color, int key) override {
-        std::unique_ptr<mpi_group> part = of_->part(gather(of_->wish(color, key)));
+        std::unique_ptr<mpi_group> part = part_of(color, key);
         return part ? std::make_unique<mpi_rank>(std::move(part)) : nullptr;
     }
 
@@ -63,22 +65,17 @@ protected:
         progress_.run([&] { perform(c); });
     }
 
-private:
-    struct part {
-        std::size_t begin, size; // elements
-    };
-    static constexpr std::size_t chunk = std::size_t(1) << 20; // bytes
-
-    void perform(const collective& c) {
+    /// Done when it returns; on the caller's thread, or on that of what was started.
+    virtual void perform(const collective& c) {
         range bar(seen, lane::comm, to_string(c.what));
         bar.args = join("\"elements\":", c.count, ",\"type\":\"", to_string(c.type), '"');
         sent.call(c.what, c.type);
         of_->agree(c);
-        std::vector<part> parts; // whose part of the elements is which
+        std::vector<slice> parts; // whose part of the elements is which
         for (int r = 0; r < size(); ++r)
-            parts.push_back(c.what == verb::all_reduce ? slice(c.count, r)
-                                                       : part{c.count * std::size_t(r), c.count});
-        const part mine = parts[std::size_t(rank())];
+            parts.push_back(c.what == verb::all_reduce ? slice_of(c.count, size(), r)
+                                                       : slice{c.count * std::size_t(r), c.count});
+        const slice mine = parts[std::size_t(rank())];
         const std::size_t one = bytes_of(c.type);
         const auto* const in = static_cast<const std::byte*>(c.in);
         auto* const out = static_cast<std::byte*>(c.out);
@@ -123,12 +120,17 @@ private:
             break; // a barrier has nothing to move
         }
     }
-
-    part slice(std::size_t n, int r) const { // as in world.hpp
-        const std::size_t c = (n + std::size_t(size()) - 1) / std::size_t(size());
-        const std::size_t begin = std::min(n, c * std::size_t(r));
-        return {begin, std::min(n, begin + c) - begin};
+    std::unique_ptr<mpi_group> part_of(int color, int key) {
+        return of_->part(gather(of_->wish(color, key)));
     }
+    /// What was started is at its end, or given up: for a class whose perform needs its members.
+    void finish_started() {
+        progress_.run([] {});
+    }
+
+private:
+    static constexpr std::size_t chunk = std::size_t(1) << 20; // bytes
+
     static void copy(const std::byte* from, std::byte* to, std::size_t bytes) {
         if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
     }
@@ -140,12 +142,12 @@ private:
     }
 
     // Everybody's part, from its owner.
-    void share(const collective& c, const std::vector<part>& parts, const std::byte* mine) {
+    void share(const collective& c, const std::vector<slice>& parts, const std::byte* mine) {
         mpi_mail mail;
         const std::size_t one = bytes_of(c.type);
         for (int r = 0; r < size(); ++r) {
             if (r == rank()) continue;
-            const part theirs = parts[std::size_t(r)];
+            const slice theirs = parts[std::size_t(r)];
             of_->recv(mail, r, mpi_group::data, static_cast<std::byte*>(c.out) + theirs.begin * one,
                       theirs.size * one);
             give(mail, c, r, mine, parts[std::size_t(rank())].size);
@@ -154,15 +156,15 @@ private:
     }
 
     // out = the sum of my part of everybody's `in`. While chunk k travels, chunk k - 1 is summed.
-    void sum_mine(const collective& c, const std::vector<part>& parts, std::byte* out) {
+    void sum_mine(const collective& c, const std::vector<slice>& parts, std::byte* out) {
         const std::size_t one = bytes_of(c.type), step = chunk / one;
         const auto* const in = static_cast<const std::byte*>(c.in);
-        const part mine = parts[std::size_t(rank())];
+        const slice mine = parts[std::size_t(rank())];
         std::size_t longest = 0;
-        for (const part& p : parts) longest = std::max(longest, p.size);
+        for (const slice& p : parts) longest = std::max(longest, p.size);
         const std::size_t chunks = (longest + step - 1) / step;
         if (chunks > 0 && size() > 1) room_.resize(2 * std::size_t(size()) * chunk);
-        const auto of = [&](const part& p, std::size_t k) { // elements of its chunk k
+        const auto of = [&](const slice& p, std::size_t k) { // elements of its chunk k
             return p.size > k * step ? std::min(step, p.size - k * step) : 0;
         };
         const auto room = [&](std::size_t k, int r) { // where what r sends for chunk k arrives
@@ -175,7 +177,7 @@ private:
             of_->finish(going[k % 2], c);
             for (int r = 0; r < size() && k < chunks; ++r) {
                 if (r == rank()) continue;
-                const part theirs = parts[std::size_t(r)];
+                const slice theirs = parts[std::size_t(r)];
                 of_->recv(coming[k % 2], r, mpi_group::data, room(k, r), of(mine, k) * one);
                 of_->send(going[k % 2], r, mpi_group::data, in + (theirs.begin + k * step) * one,
                           of(theirs, k) * one);

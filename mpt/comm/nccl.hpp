@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file nccl.hpp
 /// Ranks that are GPUs.                                                    tier 2, needs:
-/// comm/communicator.hpp comm/nccl_comm.hpp comm/nccl_stream.hpp comm/nccl_sums.hpp
+/// comm/communicator.hpp comm/nccl_comm.hpp comm/nccl_stream.hpp comm/nccl_sums.hpp comm/slice.hpp
 ///
 /// Idea     A verb is put into a stream, and wait() makes the stream of the caller's kernels wait:
 ///          the host waits for neither, so that kernels and messages overlap. Only gather(),
@@ -20,6 +20,7 @@
 #include "mpt/comm/nccl_comm.hpp"    // nccl_comm, cuda_demand, <nccl.h>
 #include "mpt/comm/nccl_stream.hpp"  // nccl_stream, nccl_type
 #include "mpt/comm/nccl_sums.hpp"    // rank_order_sums
+#include "mpt/comm/slice.hpp"        // slice, slice_of
 
 #include <algorithm>
 #include <cstddef>
@@ -84,14 +85,6 @@ protected:
     }
 
 private:
-    struct part {
-        std::size_t begin, size; // elements
-    };
-    part slice(std::size_t n, int r) const { // as in world.hpp
-        const std::size_t c = (n + std::size_t(size()) - 1) / std::size_t(size());
-        const std::size_t begin = std::min(n, c * std::size_t(r));
-        return {begin, std::min(n, begin + c) - begin};
-    }
     std::string where(verb v) const {
         return join("rank ", rank(), ": ", to_string(v), ", collective ", number_);
     }
@@ -106,13 +99,13 @@ private:
         const bool all_reduce = c.what == verb::all_reduce;
         for (int r = 0; r < size(); ++r) { // the book, as of threads
             if (r == rank() || (c.what == verb::broadcast && c.peer != rank())) continue;
-            sent.message(c.what, c.type, all_reduce ? slice(n, r).size : n);
-            if (all_reduce) sent.message(c.what, c.type, slice(n, rank()).size);
+            sent.message(c.what, c.type, all_reduce ? slice_of(n, size(), r).size : n);
+            if (all_reduce) sent.message(c.what, c.type, slice_of(n, size(), rank()).size);
         }
-        std::vector<part> parts;
+        std::vector<slice> parts;
         for (int r = 0; r < size(); ++r)
-            parts.push_back(all_reduce ? slice(n, r) : part{n * std::size_t(r), n});
-        const part mine = parts[std::size_t(rank())];
+            parts.push_back(all_reduce ? slice_of(n, size(), r) : slice{n * std::size_t(r), n});
+        const slice mine = parts[std::size_t(rank())];
         ncclResult_t done = ncclSuccess;
         switch (c.what) {
         case verb::all_reduce:
@@ -149,21 +142,21 @@ private:
     // ---- sums in rank order --------------------------------------------------------------------
     static constexpr std::size_t chunk = std::size_t(1) << 22; // bytes
 
-    void sum_mine(const collective& c, const std::vector<part>& parts, std::byte* out) {
+    void sum_mine(const collective& c, const std::vector<slice>& parts, std::byte* out) {
         const std::size_t one = bytes_of(c.type), step = chunk / one;
         const auto* const in = static_cast<const std::byte*>(c.in);
-        const part mine = parts[std::size_t(rank())];
+        const slice mine = parts[std::size_t(rank())];
         std::size_t longest = 0;
-        for (const part& p : parts) longest = std::max(longest, p.size);
+        for (const slice& p : parts) longest = std::max(longest, p.size);
         auto* const others = stream_.room(std::size_t(size()) * chunk);
         for (std::size_t at = 0; at < longest; at += step) {
-            const auto of = [&](const part& p) { // elements of this chunk
+            const auto of = [&](const slice& p) { // elements of this chunk
                 return p.size > at ? std::min(step, p.size - at) : 0;
             };
             stream_.together(where(c.what), [&] {
                 for (int r = 0; r < size(); ++r) {
                     if (r == rank()) continue;
-                    const part theirs = parts[std::size_t(r)];
+                    const slice theirs = parts[std::size_t(r)];
                     stream_.give(c.type, in + (theirs.begin + at) * one, of(theirs), r);
                     stream_.get(c.type, others + std::size_t(r) * chunk, of(mine), r);
                 }
@@ -173,14 +166,14 @@ private:
         }
     }
     // Everybody's part, from its owner: parts may differ in size, which ncclAllGather does not do.
-    void share(const collective& c, const std::vector<part>& parts) {
+    void share(const collective& c, const std::vector<slice>& parts) {
         auto* const out = static_cast<std::byte*>(c.out);
-        const part mine = parts[std::size_t(rank())];
+        const slice mine = parts[std::size_t(rank())];
         const std::size_t one = bytes_of(c.type);
         stream_.together(where(c.what), [&] {
             for (int r = 0; r < size(); ++r) {
                 if (r == rank()) continue;
-                const part theirs = parts[std::size_t(r)];
+                const slice theirs = parts[std::size_t(r)];
                 stream_.give(c.type, out + mine.begin * one, mine.size, r);
                 stream_.get(c.type, out + theirs.begin * one, theirs.size, r);
             }

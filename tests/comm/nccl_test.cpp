@@ -5,6 +5,7 @@
 #include "mpt/kernels/rank_order_sum.cuh"
 
 #include "every_verb.hpp"
+#include "from_host.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -20,48 +21,6 @@ namespace {
 const rank_order_sums canonical = {kernels::rank_order_sum<float>, kernels::rank_order_sum<double>,
                                    kernels::rank_order_sum<__half>,
                                    kernels::rank_order_sum<__nv_bfloat16>};
-
-// A rank whose callers have buffers of the host: brought to the device and back on the stream of
-// their kernels, so that a wait that is forgotten brings other bits.
-class from_host : public nccl_rank {
-public:
-    from_host(std::shared_ptr<nccl_comm> of, cudaStream_t kernels, rank_order_sums sums)
-        : nccl_rank(of, kernels, sums), kernels_(kernels) {}
-
-protected:
-    handle start(const collective& c) override {
-        const std::size_t one = bytes_of(c.type), n = c.count * one, all = n * std::size_t(size());
-        const bool out_all = c.what == verb::all_gather || c.what == verb::all_to_all;
-        const bool in_all = c.what == verb::reduce_scatter || c.what == verb::all_to_all;
-        const auto* const in = static_cast<const char*>(c.in);
-        auto* const out = static_cast<char*>(c.out);
-        const std::size_t in_bytes = in ? (in_all ? all : n) : 0;
-        const std::size_t out_bytes = out ? (out_all ? all : n) : 0;
-        char *from = nullptr, *to = nullptr;
-        cuda_demand(cudaMalloc(&from, in_bytes + 16), "cudaMalloc");
-        cuda_demand(cudaMalloc(&to, out_bytes + 16), "cudaMalloc");
-        if (in) copy(from, in, in_bytes);
-        if (out && (in == out || c.what == verb::all_gather)) copy(to, out, out_bytes);
-        collective on = c;
-        on.in = in == out ? to : from, on.out = to;
-        if (in_bytes > out_bytes && out >= in && out < in + in_bytes) // the own part, in its place
-            on.in = from, on.out = from + (out - in);
-        auto going = std::make_shared<handle>(nccl_rank::start(on));
-        return handle([=, this] {
-            going->wait();
-            if (out) copy(out, on.out, out_bytes);
-            cuda_demand(cudaStreamSynchronize(kernels_), "cudaStreamSynchronize");
-            cudaFree(from), cudaFree(to);
-        });
-    }
-
-private:
-    void copy(void* to, const void* from, std::size_t bytes) {
-        cuda_demand(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, kernels_),
-                    "cudaMemcpyAsync");
-    }
-    cudaStream_t kernels_;
-};
 
 int wrong = 0;
 void expect(bool ok, const std::string& what) {
@@ -149,7 +108,8 @@ int main(int argc, char** argv) {
             if (my.rank == 1) return 0;
             comm.all(true);
         } else {
-            from_host comm(of, kernels, canonical), nccls(of, kernels, {});
+            from_host<nccl_rank> comm(kernels, of, kernels, canonical);
+            from_host<nccl_rank> nccls(kernels, of, kernels);
             as_threads(comm);
             as_nccl(nccls);
             groups(comm);
