@@ -8,7 +8,7 @@
 ///          as threads do: a chunk at a time, while the next one travels. MPI_Allreduce would
 ///          choose an order of its own, and another for another size.
 /// Formula  the sums of rank_order_sum.hpp; the slices of slice.hpp
-/// Costs    traffic.hpp's; a meeting a verb (mpi_group.hpp); 2 N chunks of 1 MiB for sums
+/// Costs    traffic.hpp's; a meeting a verb (mpi_group.hpp); 16 MiB for sums (past 64 ranks N / 4)
 /// Breaks   a send() that waits for its receiver on both sides: start one of the two
 /// Source   MPI 4.0, section 3.7
 /// See      world.hpp, mpi_process.hpp (deadlines, the end of a job), tests/comm/mpi_test.cpp
@@ -129,7 +129,11 @@ protected:
     }
 
 private:
-    static constexpr std::size_t chunk = std::size_t(1) << 20; // bytes
+    // Bytes of a chunk, on all ranks alike: few meetings for few ranks, and 16 MiB in all.
+    std::size_t chunk() const {
+        constexpr std::size_t least = std::size_t(1) << 17, most = std::size_t(1) << 22;
+        return std::clamp(most * 2 / std::size_t(size()) / 4096 * 4096, least, most);
+    }
 
     static void copy(const std::byte* from, std::byte* to, std::size_t bytes) {
         if (bytes > 0 && from != to) std::memcpy(to, from, bytes);
@@ -157,18 +161,18 @@ private:
 
     // out = the sum of my part of everybody's `in`. While chunk k travels, chunk k - 1 is summed.
     void sum_mine(const collective& c, const std::vector<slice>& parts, std::byte* out) {
-        const std::size_t one = bytes_of(c.type), step = chunk / one;
+        const std::size_t one = bytes_of(c.type), bytes = chunk(), step = bytes / one;
         const auto* const in = static_cast<const std::byte*>(c.in);
         const slice mine = parts[std::size_t(rank())];
         std::size_t longest = 0;
         for (const slice& p : parts) longest = std::max(longest, p.size);
         const std::size_t chunks = (longest + step - 1) / step;
-        if (chunks > 0 && size() > 1) room_.resize(2 * std::size_t(size()) * chunk);
+        if (chunks > 0 && size() > 1) room_.resize(2 * std::size_t(size()) * bytes);
         const auto of = [&](const slice& p, std::size_t k) { // elements of its chunk k
             return p.size > k * step ? std::min(step, p.size - k * step) : 0;
         };
         const auto room = [&](std::size_t k, int r) { // where what r sends for chunk k arrives
-            return room_.data() + ((k % 2) * std::size_t(size()) + std::size_t(r)) * chunk;
+            return room_.data() + ((k % 2) * std::size_t(size()) + std::size_t(r)) * bytes;
         };
         mpi_mail going[2], coming[2];
         for (int r = 0; r < size(); ++r)

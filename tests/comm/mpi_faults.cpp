@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // mpi_faults KIND VICTIM POINT: all ranks call verbs in turn; at number POINT rank VICTIM throws,
-// stalls, leaves, is killed, or differs from the others. Every other rank says on stderr how it
-// ended, and the job ends. mpi_faults.sh looks at both.
+// stalls, leaves, is killed, differs from the others, sends another number of elements than its
+// receiver takes, or drops what it has started. Every other rank says on stderr how it ended, and
+// the job ends. mpi_faults.sh looks at both.
 #include "mpt/comm/mpi.hpp"
 
 #include <chrono>
@@ -59,7 +60,13 @@ void fault(mpt::communicator& comm, const std::string& kind) {
     if (kind == "killed") std::raise(SIGKILL);
     if (kind == "stalls") std::this_thread::sleep_for(std::chrono::hours(1));
     std::vector<float> odd(7);
-    if (kind == "differs") comm.all_reduce(mpt::device_span<float>(odd.data(), odd.size()));
+    const mpt::device_span<float> few(odd.data(), odd.size());
+    if (kind == "differs") comm.all_reduce(few);
+    if (kind == "letter") comm.send<float>(few, (comm.rank() + 1) % comm.size());
+    if (kind == "drops") {
+        const mpt::handle going = comm.start_all_reduce(few);
+        throw mpt::error("thrown on purpose");
+    }
 }
 
 } // namespace

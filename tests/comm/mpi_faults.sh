@@ -23,9 +23,10 @@ if grep ended "$log"; then fail "somebody ended"; fi
 
 i=$from
 while [ "$i" -le "$to" ]; do
-    kind=$(echo throws stalls leaves killed differs | cut -d ' ' -f $((i % 5 + 1)))
-    victim=$((i / 5 % ranks))
+    kind=$(echo throws stalls leaves killed differs letter drops | cut -d ' ' -f $((i % 7 + 1)))
+    victim=$((i / 7 % ranks))
     point=$((i * 7 % 40))
+    if [ "$kind" = letter ]; then point=$((7 + i % 4 * 9)); fi # where all send to the next one
     status=0
     timeout 120 "$@" "$ranks" "$program" "$kind" "$victim" "$point" >"$log" 2>&1 || status=$?
     [ "$status" != 0 ] || fail "the job ends with 0"
@@ -34,7 +35,10 @@ while [ "$i" -le "$to" ]; do
         throws)  says="rank $victim ended: thrown on purpose" ;;
         stalls)  says="waited 3 s for .*rank $victim (after" ;;
         leaves)  says="rank $victim (after .*) has left" ;;
-        differs) says="" ;; # another verb is named, or another size, or a rank that never comes
+        letter)  says=""
+                 grep -q "recv of 1000 fp32 from rank $victim, who sends 7 fp32; both must say the same" "$log" ||
+                     fail "nobody says what differs" ;;
+        differs | drops) says="" ;; # another verb is named, or another size, or who has ended
         killed)  grep -qi 'signal 9\|KILLED' "$log" || fail "the launcher does not say so" ;;
     esac
     r=0

@@ -7,8 +7,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -24,9 +26,9 @@ std::vector<double> halves(std::uint64_t x) { return {double(x >> 32), double(x 
 TEST_CASE("the bits and the counts of threads") {
     mpi_rank comm(job());
     const std::size_t n = std::size_t(comm.size());
-    // The last one makes two chunks of sums (1 MiB) in fp32, three in fp64.
+    // The last one makes two chunks of sums in fp32, and several in fp64: 16 MiB hold 2 N of them.
     for (const std::size_t size : {std::size_t(0), std::size_t(1), n - 1, n, n + 1,
-                                   std::size_t(1000), std::size_t(262144 + 5)}) {
+                                   std::size_t(1000), std::size_t(700001)}) {
         CAPTURE(size);
         const every_verb::outcome mine = every_verb::run(comm, size);
         const std::vector<double> said = comm.gather(halves(mine.bits));
@@ -59,6 +61,30 @@ TEST_CASE("sums in another order have other bits: the digests can tell") {
     for (std::size_t i = 0; i < x.size(); ++i)
         far = std::max(far, std::abs(double(x[i]) - double(theirs[i])));
     CHECK(far <= 2 * (comm.size() - 1) * 100.0 * comm.size() * 0x1p-24);
+}
+
+TEST_CASE("more than MPI takes in one message of ours: 64 MiB") {
+    mpi_rank comm(job());
+    const std::size_t n = (std::size_t(1) << 26) + 12345;
+    std::vector<std::uint8_t> x(n);
+    const auto mark = [](std::size_t i) { return std::uint8_t(i * 2654435761u >> 13); };
+    if (comm.rank() == 0)
+        for (std::size_t i = 0; i < n; ++i) x[i] = mark(i);
+    comm.broadcast(rig::span(x), 0);
+    const auto right = [&] {
+        for (std::size_t i = 0; i < n; ++i)
+            if (x[i] != mark(i)) return false;
+        return true;
+    };
+    CHECK(right());
+    const int last = comm.size() - 1;
+    if (last == 0) return;
+    if (comm.rank() == 0) comm.send<std::uint8_t>(rig::view(x), last);
+    if (comm.rank() == last) {
+        std::fill(x.begin(), x.end(), std::uint8_t(0));
+        comm.recv(rig::span(x), 0);
+        CHECK(right());
+    }
 }
 
 TEST_CASE("groups, also within groups and two at once") {
