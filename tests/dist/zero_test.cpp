@@ -351,6 +351,35 @@ TEST_CASE("each element of the norm counts once: 3 and 4 and 12 make 13") {
         });
 }
 
+TEST_CASE("64 ranks in fp16: a sum of 131072 is none, a mean of 2048 is") {
+    layout map;
+    map.add_unit("unit");
+    map.add("x", {3}, 0);
+    for (const int micros : {1, 2})
+        run_ranks(64, [&](communicator& comm) {
+            rig::machine m(1);
+            staged<fp16> r(m.on, map, comm, m.mem, {2, micros, reduce_mode::every});
+            const fp16 big = fp16(2048), share = fp16(2048.0f / 64 / float(micros));
+            for (int k = 0; k < micros; ++k) backward(*r.s, map, r.grads, {big, share, big}, k);
+            const owned_gradients<fp16> own = r.s->finish(r.grads);
+            if (comm.rank() > 0) return; // owns nothing
+            own.visit([&](const auto& parts) {
+                CHECK(std::isinf(
+                    float(widen(parts[0].data.data()[0])))); // not divided: seen, skipped
+                CHECK(float(widen(parts[0].data.data()[1])) == 2048);
+            });
+            CHECK_FALSE(inspect(m.on, own).finite);
+        });
+    run_ranks(64, [&](communicator& comm) { // sums of a window travel in fp32
+        rig::machine m(1);
+        staged<fp16> r(m.on, map, comm, m.mem, {2, 2, reduce_mode::once});
+        const fp16 big = fp16(2048);
+        for (int k = 0; k < 2; ++k) backward(*r.s, map, r.grads, {big, big, big}, k);
+        const owned_gradients<fp16> own = r.s->finish(r.grads);
+        if (comm.rank() == 0) CHECK(own.sum[0].data.data()[2] == 2 * 131072);
+    });
+}
+
 TEST_CASE("the narrator says who gathers, reduces and frees what") {
     const layout map = three_units();
     std::vector<std::string> lines;

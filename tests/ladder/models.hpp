@@ -4,6 +4,7 @@
 #pragma once
 #include "../train/rig.hpp"
 #include "ladder.hpp"
+#include "mpt/nn/batch.hpp"
 #include "mpt/nn/gpt.hpp"
 #include "mpt/nn/gpt_scratch.hpp"
 #include "mpt/nn/loops.hpp"
@@ -52,8 +53,9 @@ public:
             for (int t = 0; t < 6; ++t) {
                 const std::size_t i = std::size_t(6 * b + t);
                 in_[i] = int(draw(step, first + b, t, 0) % std::uint32_t(words_));
-                // rows have unlike many targets, and so have ranks
-                const bool target = int(draw(step, first + b, 0, 1) % 6) >= t;
+                // rows have unlike many targets, and so have ranks; some rows have none
+                const bool target =
+                    (first + b) % 7 != 3 && int(draw(step, first + b, 0, 1) % 6) >= t;
                 out_[i] = target ? int(draw(step, first + b, t, 2) % std::uint32_t(words_))
                                  : ignored_target;
                 targets += target;
@@ -102,13 +104,17 @@ public:
     const layout& map() const { return model_.map; }
 
     long show(long step, long first) {
+        long targets = 0;
         for (int b = 0; b < rows_; ++b) {
             for (int i = 0; i < 9; ++i)
                 acts_.x[0].span().data()[9 * b + i] =
                     narrow<T>(wide_t<T>(uniform01(draw(step, first + b, i, 3)) - 0.5f));
-            classes_[std::size_t(b)] = int(draw(step, first + b, 0, 4) % 5);
+            const bool target = (first + b) % 7 != 3;
+            classes_[std::size_t(b)] =
+                target ? int(draw(step, first + b, 0, 4) % 5) : ignored_target;
+            targets += target;
         }
-        return rows_;
+        return targets;
     }
     void only(int t) {
         for (int i = 0; i < rows_; ++i)
