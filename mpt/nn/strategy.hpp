@@ -8,7 +8,7 @@
 ///          rank, DDP and ZeRO-1, 2, 3 differ only in what they do at these calls:
 ///
 ///              acquire, release   zero3 gathers the unit, and frees it after use
-///              ready              ddp all-reduces it, zero1 to zero3 reduce-scatter it, by buckets
+///              ready              ddp all-reduces it, in buckets; zero1 to zero3 reduce-scatter it
 ///              finish             wait for what ready() began
 ///              publish            zero1 and zero2 gather the new weights
 /// Costs    one virtual call a unit, none an element

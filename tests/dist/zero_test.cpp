@@ -359,7 +359,7 @@ TEST_CASE("64 ranks in fp16: a sum of 131072 is none, a mean of 2048 is") {
         run_ranks(64, [&](communicator& comm) {
             rig::machine m(1);
             staged<fp16> r(m.on, map, comm, m.mem, {2, micros, reduce_mode::every});
-            const fp16 big = fp16(2048), share = fp16(2048.0f / 64 / float(micros));
+            const fp16 big = fp16(2048.0f), share = fp16(2048.0f / 64 / float(micros));
             for (int k = 0; k < micros; ++k) backward(*r.s, map, r.grads, {big, share, big}, k);
             const owned_gradients<fp16> own = r.s->finish(r.grads);
             if (comm.rank() > 0) return; // owns nothing
@@ -373,7 +373,7 @@ TEST_CASE("64 ranks in fp16: a sum of 131072 is none, a mean of 2048 is") {
     run_ranks(64, [&](communicator& comm) { // sums of a window travel in fp32
         rig::machine m(1);
         staged<fp16> r(m.on, map, comm, m.mem, {2, 2, reduce_mode::once});
-        const fp16 big = fp16(2048);
+        const fp16 big = fp16(2048.0f);
         for (int k = 0; k < 2; ++k) backward(*r.s, map, r.grads, {big, big, big}, k);
         const owned_gradients<fp16> own = r.s->finish(r.grads);
         if (comm.rank() == 0) CHECK(own.sum[0].data.data()[2] == 2 * 131072);
