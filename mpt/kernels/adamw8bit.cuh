@@ -10,7 +10,8 @@
 /// Formula  m = map[code] absmax;  code = nearest entry to m / absmax, of two that nearer 0;
 ///          m keeps its sign
 /// Costs    16 bytes a parameter = 2 * 4 (p) + 2 * 2.03 (m, v) + 4 (g and weights), 9 comparisons
-///          a code in place of numeric/dynamic_map.hpp's table of buckets
+///          a code in place of numeric/dynamic_map.hpp's table of buckets. Of the cache: 5.5 KB of
+///          maps a block of threads, absmax once a warp
 /// Breaks   a middle rounded up: a number between it and the true one gets the wrong entry; a block
 ///          whose new moments are not finite has no codes: it stays as it was, and is counted
 /// Source   Dettmers et al. 2022, 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861

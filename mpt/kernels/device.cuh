@@ -7,7 +7,7 @@
 ///          work that is recorded once and begun again as a whole: under CUDA a graph, so that a
 ///          step of hundreds of kernels costs the host one call. The emulator has no graphs and
 ///          does the work again, which is the same work.
-/// Costs    a GPT's step has about 30 launches a block, 2 to 5 us of the host each; a graph 10 us
+/// Costs    of the host a call a launch; for a graph one
 /// Breaks   recorded work that depends on host variables: they are what they were when it was
 ///          recorded. What changes from step to step lies in device memory, or in buffers whose
 ///          addresses stay. A host that waits while it records: CUDA refuses the recording

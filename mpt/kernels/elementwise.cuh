@@ -9,7 +9,8 @@
 /// Costs    bytes an element: fill 1 write; add 2 reads, 1 write; sums 4 + 4 + size of g.
 ///          Arithmetic is free: a GPU does some 30 operations in the time of one byte
 /// Breaks   a pack that reaches past the end: the last few elements go one by one
-/// See      scalar.cuh (packs), cast.cuh, tests/kernels/elementwise_test.cpp
+/// See      scalar.cuh (packs), cast.cuh, tests/kernels/elementwise_test.cpp,
+///          tests/kernels/costs_checked.cpp (the bytes of all kernels)
 #pragma once
 #include "mpt/kernels/scalar.cuh" // pack, load, store, part, fit, to_float, from_float
 

@@ -9,8 +9,9 @@
 ///          Blocks leave theirs in scratch, a second kernel adds those up in order: no atomics.
 /// Formula  y = (x - mean) rstd gamma + beta,  rstd = 1/sqrt(mean((x - mean)^2) + 1e-5)
 ///          n = (x - mean) rstd,  g = dy gamma:   dx = rstd (g - mean(g) - n mean(g n))
-/// Costs    bytes an element: forward 1 read, 1 write; backward 2 reads, 1 write (+ 1 read to
-///          accumulate) in version 2, 4 reads, 1 write in version 1
+/// Costs    elements of memory: forward 1 read, 1 write; backward 2 reads, 1 write (+ 1 read to
+///          accumulate) in version 2, 4 reads, 1 write in version 1. Asked of the cache: forward 3
+///          reads of x, 1 of gamma and beta; backward 2 of x, dy and gamma (version 1: 3 of x, dy)
 /// Breaks   squares in fp16: 300 squared is infinity there; E[x^2] - mean^2 cancels
 /// Source   Ba, Kiros, Hinton 2016, arXiv:1607.06450; microsoft/onnxruntime#29034 (the squares)
 /// See      nn/layernorm.hpp, tests/kernels/layernorm_test.cpp

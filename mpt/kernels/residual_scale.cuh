@@ -8,8 +8,8 @@
 ///          in their order, as reduce.cuh does.
 /// Formula  out = x + alpha d,  d = dropout(branch);   dbranch = alpha dropout(dout),
 ///          dalpha = sum of dropout(dout) branch
-/// Costs    forward 2 reads and a write an element, backward the same. scratch: 8 bytes a block, at
-///          most 1024 blocks
+/// Costs    forward 2 reads and a write an element, backward the same; asked of the cache 4 times,
+///          since a thread's four come one by one. scratch: 8 bytes a block, at most 1024 blocks
 /// Breaks   alpha by value: it is a weight, and lives on the device
 /// See      nn/residual_scale.hpp (the loop), tests/kernels/residual_scale_test.cpp
 #pragma once

@@ -5,7 +5,7 @@
 ///
 /// Idea     `counting c; launch<kernel>(...);` and then c.totals().global_load_sectors, or
 ///          c.table(): a row for each line of the kernel's source. In checked builds only.
-/// Costs    8 to 20 times the time of a checked launch
+/// Costs    a record of each access until its warp's request is whole, then a sort of its addresses
 /// Breaks   two at one time: refused
 /// See      counts.hpp (what is counted, and how), tests/simt/counts_test.cpp
 #pragma once

@@ -7,7 +7,7 @@
 ///          registers that a call must preserve on the old stack, exchanges the stack pointer and
 ///          takes them back from the new stack: about 20 instructions, no system call. On x86-64
 ///          and arm64 that is assembly; elsewhere, or with MPT_SIMT_UCONTEXT, swapcontext() does
-///          it, which asks the system for the signal mask each time (20 times slower).
+///          it, which asks the system for the signal mask each time (a system call).
 ///          A page that cannot be touched ends each stack, so that an overflow stops.
 ///          AddressSanitizer is told of each switch, or it would take stacks for each other.
 /// Costs    memory: what a thread has touched of its stack, and one page

@@ -10,7 +10,9 @@
 ///          the beginning of each piece of code without branches.
 /// Costs    a call and a look at one flag for each access outside of kernels
 /// Breaks   -fsanitize=thread when linking: its library and this file want the same names: refused;
-///          without -Wl,--wrap=memcpy (memmove, memset) not all of these are seen
+///          without -Wl,--wrap=memcpy (memmove, memset) not all of these are seen. g++ is silent
+///          about structures that a call takes from memory or leaves there, y[i] = f(x[i]), if f is
+///          not compiled in place; so kernels are flattened, but __noinline__ and recursion remain
 /// Source   LLVM, ThreadSanitizer.cpp and SanitizerCoverage; GCC, tsan.cc and sancov.c
 /// See      checks.hpp, tests/simt/faults.cpp, cmake/mptProbe.cmake (the flags)
 #pragma once

@@ -28,6 +28,7 @@ struct shadow_cell {
     std::uint32_t second = 0; // ... this one, of another thread
     std::uint32_t far = 0;    // one of an earlier block
 };
+static_assert(sizeof(shadow_cell) == 16, "17 bytes a byte: these, and whether it was written");
 
 class shadow {
 public:

@@ -35,6 +35,26 @@ __global__ void misaligned(float4* y, const float* x) {
     y[threadIdx.x] = *reinterpret_cast<const float4*>(from); // LINE misaligned
 }
 
+// Structures that a call takes from memory and leaves there, with nothing between.
+struct quad {
+    float x[4];
+};
+template <class Q>
+__device__ Q turned(Q q, int times) {
+    for (int k = 0; k < times; ++k) q = {q.x[1], q.x[2], q.x[3], q.x[0]};
+    return q;
+}
+template <bool Repaired>
+__global__ void structure_left(quad* y, const quad* x, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (Repaired ? i < n : i <= n) y[i] = turned(x[i % n], i); // LINE structure_left
+}
+template <bool Repaired>
+__global__ void structure_taken(quad* y, const quad* x, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (Repaired ? i < n : i <= n) y[i % n] = turned(x[i], i); // LINE structure_taken
+}
+
 struct pointers {
     float* y;
     const float* x;
@@ -213,12 +233,18 @@ bool run(const std::string& kind) {
     cudaMemcpy(x, host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice);
     cudaMemset(y, 0, sizeof(float));
     cudaMemset(done, 0, sizeof *done);
+    auto* const quads = reinterpret_cast<quad*>(y);
+    const auto* const from = reinterpret_cast<const quad*>(x);
     const auto is = [&](const char* name) { return kind == name; };
     using mpt::launch;
     if (is("past_the_end"))
         run(kind, [&] { launch<past_the_end<Repaired>>({3, 96}, y, x, 256); });
     else if (is("read_before"))
         run(kind, [&] { launch<read_before<Repaired>>({2, 40}, y, x, 64); });
+    else if (is("structure_left"))
+        run(kind, [&] { launch<structure_left<Repaired>>({1, 96}, quads, from, 64); });
+    else if (is("structure_taken"))
+        run(kind, [&] { launch<structure_taken<Repaired>>({1, 96}, quads, from, 64); });
     else if (is("misaligned"))
         run(kind, [&] { launch<misaligned<Repaired>>({1, 32}, reinterpret_cast<float4*>(y), x); });
     else if (is("after_free")) {

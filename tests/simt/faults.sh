@@ -5,7 +5,8 @@
 set -eu
 kinds='past_the_end read_before misaligned after_free host shared_end other_kernels_array dynamic_end
  null not_written shared_not_written no_barrier same_value shuffle_is_no_barrier warp_barrier_only
- next_round between_blocks halves no_fence half_the_block'
+ next_round between_blocks halves no_fence half_the_block
+ structure_left structure_taken'
 if [ "$1" = --list ]; then
     echo "$kinds"
     exit
@@ -37,6 +38,12 @@ case $kind in
         want 'Invalid __global__ read of size 4 bytes'
         want "by $first"
         want 'is out of bounds and is 4 bytes before the nearest allocation at 0x' ;;
+    structure_left)
+        want 'Invalid __global__ write of size '
+        want 'by thread (64,0,0) in block (0,0,0)' ;;
+    structure_taken)
+        want 'Invalid __global__ read of size '
+        want 'by thread (64,0,0) in block (0,0,0)' ;;
     misaligned)
         want 'Invalid __global__ read of size 16 bytes'
         want 'by thread (1,0,0) in block (0,0,0)'
