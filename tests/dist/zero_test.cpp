@@ -189,6 +189,49 @@ TEST_CASE("zero3: an acquire inside an acquire is one gathering; released weight
     });
 }
 
+TEST_CASE("zero3: weights that were freed are poison to whoever reads them still") {
+    const layout map = three_units();
+    run_ranks(2, [&](communicator& comm) {
+        rig::machine m(1);
+        memory device(std::size_t(1) << 20); // with a budget: what is freed can be looked at
+        staged<float> r(m.on, map, comm, device, {3});
+        for (const piece<float>& p : r.s->mine(r.weights.span()))
+            std::fill_n(p.data.data(), p.data.size(), 1.0f);
+        const auto late = r.s->acquire(r.weights.span(), 2);
+        r.s->release(2);
+        CHECK(late.data()[1999] == 1); // released last
+        r.s->acquire(r.weights.span(), 1);
+        CHECK(std::isnan(late.data()[1999]));
+        r.s->release(1);
+        r.s->publish(r.weights.span());
+    });
+}
+
+TEST_CASE("a rank that ends while gradients and weights travel: all end, and say why") {
+    const layout map = three_units();
+    for (int stage = 0; stage <= 3; ++stage)
+        for (const int at : {0, 1, 2}) {
+            const std::string line = refusal([&] {
+                run_ranks(3, [&](communicator& comm) {
+                    rig::machine m(1);
+                    staged<float> r(m.on, map, comm, m.mem, {stage, 2, reduce_mode::every, 2, 1});
+                    for (int k = 0; k < 2; ++k)
+                        for (int u = 2; u >= 0; --u) {
+                            if (comm.rank() == 1 && k == 1 && u == at) throw error("no more");
+                            r.s->acquire(r.weights.span(), u);
+                            const device_span<float> to = r.s->collect(r.grads, u);
+                            std::fill_n(to.data(), to.size(), 1.0f);
+                            r.s->ready(r.grads, u, k);
+                            r.s->release(u);
+                        }
+                    r.s->finish(r.grads);
+                });
+            });
+            CHECK(says(line, "rank 1"));
+            CHECK(says(line, "no more"));
+        }
+}
+
 TEST_CASE("zero3: over an update nothing that was gathered is kept") {
     const layout map = three_units();
     run_ranks(2, [&](communicator& comm) {

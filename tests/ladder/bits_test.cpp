@@ -104,3 +104,21 @@ TEST_CASE("the two modes differ by rounding; within each all is one") {
     once.micros = every.micros = 1; // one micro-batch: nothing to add up
     CHECK(run(3, once) == run(3, every));
 }
+
+TEST_CASE("blocks that are run again have the same bits") {
+    for (int stage = 0; stage <= 3; ++stage)
+        for (const precision type : {precision::fp32, precision::bf16}) {
+            trial kept;
+            kept.stage = stage;
+            kept.type = type;
+            kept.micros = 2;
+            trial again = kept, twice = kept;
+            again.again = 1;
+            twice.again = 2;
+            const outcome wanted = run(3, kept);
+            CHECK(run(3, again) == wanted);
+            CHECK(run(3, twice) == wanted);
+            again.dropout = 0; // sabotage: other masks
+            CHECK_FALSE(run(3, again) == wanted);
+        }
+}
