@@ -115,6 +115,8 @@ TEST_CASE("products are recorded: no copy, no wait, nothing allocated") {
     CHECK(mem.books.peak_total() == held);
     std::vector<float> found(33 * 17);
     ops.copy_to_host(std::span<float>(found), y.span());
+    CHECK(q.account.copies_out == before.copies_out + 1); // which would have been seen, and so
+    CHECK(q.account.waits == before.waits + 1);           // would a wait
     for (const float v : found) REQUIRE(v == 2 * 65 + 0.5f * 16);
 }
 
