@@ -6,7 +6,9 @@
 # mpt_mpi_environment: what lets any mpirun start more processes than cores, also as root.
 set(mpt_mpi_environment OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
-    PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
+    PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    # what MPI itself keeps until the end, and how its threads speak, is not ours
+    ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1)
 
 if(TARGET mpt::mpi)
   add_library(mpt_mpi_test_main OBJECT mpi_main.cpp)
