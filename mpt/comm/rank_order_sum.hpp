@@ -20,9 +20,23 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
+#include <type_traits>
 
 namespace mpt {
+
+namespace rank_order {
+// sum (n) = a + b, and sum += b. Plain functions: that is what compilers vectorise.
+template <class W>
+void set(W* MPT_RESTRICT sum, const W* MPT_RESTRICT a, const W* MPT_RESTRICT b, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) sum[i] = a[i] + b[i];
+}
+template <class W>
+void add(W* MPT_RESTRICT sum, const W* MPT_RESTRICT b, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) sum[i] += b[i];
+}
+} // namespace rank_order
 
 /// Each of `outs` (n) = the sum of the parts (n each), first to last; an out may be one of the
 /// parts. Pointers to T, or to void.
@@ -31,15 +45,25 @@ void sum_in_rank_order(std::span<const In* const> parts, std::span<Out* const> o
                        std::size_t n) {
     using W = wide_t<T>;
     constexpr std::size_t chunk = 1024;
-    W sum[chunk], room[chunk];
+    alignas(64) W first[chunk], next[chunk], sum[chunk]; // two parts, widened; their sum
     for (std::size_t at = 0; at < n; at += chunk) {
         const std::size_t m = std::min(chunk, n - at);
-        cast(static_cast<const T*>(parts[0]) + at, sum, m);
-        for (const In* part : parts.subspan(1)) {
-            const W* MPT_RESTRICT x = widen(static_cast<const T*>(part) + at, m, room);
-            for (std::size_t i = 0; i < m; ++i) sum[i] += x[i];
+        const auto part = [&](std::size_t r, W* room) {
+            return widen(static_cast<const T*>(parts[r]) + at, m, room);
+        };
+        const W* total = part(0, first);
+        for (std::size_t r = 1; r < parts.size(); ++r) {
+            const W* const x = part(r, next);
+            r == 1 ? rank_order::set(sum, total, x, m) : rank_order::add(sum, x, m);
+            total = sum;
         }
-        for (Out* out : outs) cast(sum, static_cast<T*>(out) + at, m);
+        T* const one = static_cast<T*>(outs[0]) + at;
+        cast(total, one, m);
+        // Rounded once, however many receive it. What was not rounded is copied from here: loads
+        // from the first result would wait for its stores.
+        const void* const result = std::is_same_v<T, W> ? static_cast<const void*>(total) : one;
+        for (Out* out : outs.subspan(1))
+            std::memcpy(static_cast<T*>(out) + at, result, m * sizeof(T));
     }
 }
 

@@ -12,7 +12,7 @@
 /// Costs    all_reduce of n fp32: 8 N bytes an element through memory for N ranks, N reads and N
 ///          writes, which is the least; a ring moves 20 (N - 1)
 /// Breaks   a collective's buffer that another thread of the rank uses before wait()
-/// See      world.hpp (who makes them), tests/comm/world_test.cpp
+/// See      world.hpp (who makes them), tests/comm/world_test.cpp, bench/collectives.cpp
 #pragma once
 #include "mpt/comm/communicator.hpp"   // communicator, collective
 #include "mpt/comm/mailbox.hpp"        // mailbox
