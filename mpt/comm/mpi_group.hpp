@@ -136,8 +136,9 @@ public:
               "; split once and keep the groups");
         process_.groups = context + 1;
         if (said(rank_, 0) < 0) return nullptr;
-        std::stable_sort(chosen.begin(), chosen.end(),
-                         [&](int a, int b) { return said(a, 1) < said(b, 1); });
+        std::sort(chosen.begin(), chosen.end(), [&](int a, int b) {
+            return std::pair(said(a, 1), a) < std::pair(said(b, 1), b);
+        });
         auto group = std::make_unique<mpi_group>(process_);
         group->rank_ = int(std::find(chosen.begin(), chosen.end(), rank_) - chosen.begin());
         group->context_ = context;
