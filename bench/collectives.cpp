@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// collectives.cpp -- all_reduce among ranks as threads: by owners, against the ring, the leader, and
-// what memory must move.
+// collectives.cpp -- all_reduce among ranks as threads: by owners, against ring, leader and memory.
 #include "common.hpp"
 
 #include "mpt/comm/leader.hpp" // leader_all_reduce
