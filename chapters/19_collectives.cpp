@@ -9,9 +9,15 @@
 #include "common/args.hpp"     // arguments: the flags
 #include "common/claims.hpp"   // claims: what is proved
 #include "common/on_ranks.hpp" // on_ranks, error_of
+#include "common/plot.hpp"     // plot: times over bytes
 
-#include "mpt/numeric/fp16.hpp"   // fp16
-#include "mpt/numeric/scalar.hpp" // widen, narrow
+#include "mpt/comm/cost_model.hpp"   // link, ring_seconds, tree_seconds, servers_seconds
+#include "mpt/comm/hierarchical.hpp" // servers
+#include "mpt/comm/leader.hpp"       // leader_all_reduce
+#include "mpt/comm/ring.hpp"         // ring_all_reduce
+#include "mpt/comm/tree.hpp"         // tree_all_reduce
+#include "mpt/numeric/fp16.hpp"      // fp16
+#include "mpt/numeric/scalar.hpp"    // widen, narrow
 
 #include <algorithm>
 #include <functional>
@@ -22,6 +28,7 @@ struct options {
     std::string sabotage = "none";
     int ranks = 3;
     bool no_predivide = false;
+    std::string svg;
 };
 
 using numbers = std::vector<float>;
@@ -123,14 +130,82 @@ void verbs(const options& o, claims& claim) {
     claim(equal, "elements measured = formula, every verb, every rank");
 }
 
-void orders(const options& o, claims& claim) {
+//! [forms]
+// An all_reduce of x in five forms, on N ranks: how, and what each rank sends of n elements.
+struct form {
+    const char* name;
+    std::function<std::size_t(communicator&, numbers& x)> play; // returns what other books have
+    std::function<double(double n, int N, int rank)> wanted;
+};
+const form forms[] = {
+    {"owner", [](auto& comm, numbers& x) { return comm.all_reduce(span(x)), 0; },
+     [](double n, int N, int) { return 2 * n * (N - 1) / N; }},
+    {"ring",
+     [](auto& comm, numbers& x) {
+         numbers room(x.size());
+         return mpt::ring_all_reduce(comm, span(x), span(room)), 0;
+     },
+     [](double n, int N, int) { return 2 * n * (N - 1) / N; }},
+    {"leader",
+     [](auto& comm, numbers& x) {
+         numbers room(x.size());
+         return mpt::leader_all_reduce(comm, span(x), span(room)), 0;
+     },
+     [](double n, int N, int rank) { return rank == 0 ? n * (N - 1) : n; }},
+    {"tree",
+     [](auto& comm, numbers& x) {
+         numbers room(x.size());
+         return mpt::tree_all_reduce(comm, span(x), span(room)), 0;
+     },
+     [](double n, int, int rank) { return rank == 0 || rank == 2 ? 2 * n : n; }}, // of 4
+    {"servers of 2",
+     [](auto& comm, numbers& x) {
+         mpt::servers s(comm, 2);
+         s.all_reduce(span(x));
+         comm.barrier(); // who reads from me has read
+         return s.inside->sent.of(verb::reduce_scatter).elements +
+                s.inside->sent.of(verb::all_gather).elements +
+                s.between->sent.of(verb::all_reduce).elements;
+     },
+     [](double n, int, int) { return 2 * n / 2 + 2 * n / 2 / 2; }}, // inside, between
+};
+//! [forms]
+
+void sums(const options& o, claims& claim) {
     //! [order]
-    const float terms[] = {1e8f, 1, -1e8f, 1};
-    const auto sums = on_ranks(4, [&](communicator& comm) {
-        numbers x(4, terms[comm.rank()]); // four times the same sum
-        return comm.all_reduce(span(x)), x;
-    });
+    const float terms[] = {1e8f, 1, -1e8f, 1}; // of ranks 0 to 3
     //! [order]
+    bool equal = true, agree = true;
+    std::vector<numbers> results;
+    std::printf("%-14s %27s   1e8 + 1 - 1e8 + 1, four times\n", "all_reduce",
+                "ranks 0 to 3 send of 1000");
+    for (const form& f : forms) {
+        struct seen {
+            numbers sum;
+            double sent;
+        };
+        const auto found = on_ranks(4, [&](communicator& comm) {
+            seen s{numbers(4, terms[comm.rank()]), 0};
+            f.play(comm, s.sum);
+            comm.barrier();
+            comm.sent.clear();
+            numbers x(1000, 1);
+            const std::size_t others = f.play(comm, x);
+            comm.barrier();
+            s.sent = double(others);
+            for (const verb v : {verb::all_reduce, verb::send})
+                s.sent += double(comm.sent.of(v).elements);
+            return s;
+        });
+        std::printf("%-14s", f.name);
+        for (int r = 0; r < 4; ++r) {
+            const seen& s = found[std::size_t(r)];
+            std::printf(" %6.0f", s.sent);
+            equal &= s.sent == f.wanted(1000, 4, r), agree &= s.sum == found[0].sum;
+        }
+        std::printf("   %s\n", shown(found[0].sum).c_str());
+        results.push_back(found[0].sum);
+    }
     //! [fp16]
     const float before = o.no_predivide ? 1 : 8, after = 64 / before;
     const auto mean = on_ranks(64, [&](communicator& comm) {
@@ -139,15 +214,64 @@ void orders(const options& o, claims& claim) {
         return mpt::widen(x[0]) / after;
     });
     //! [fp16]
-    std::printf("1e8 + 1 - 1e8 + 1 on 4 ranks: %s\n", shown(sums[0]).c_str());
     std::printf("mean of 64 x 2048 in fp16, divided by %g before the sum and %g after: %g\n\n",
                 double(before), double(after), double(mean[0]));
-    // expect: [holds] in rank order 1e8 + 1 - 1e8 + 1 = 1, in every element, on every rank
-    claim(std::all_of(sums.begin(), sums.end(), [](auto& x) { return x == numbers(4, 1); }),
-          "in rank order 1e8 + 1 - 1e8 + 1 = 1, in every element, on every rank");
+    // expect: [holds] owner, ring, leader, tree, servers: elements measured = formula, every rank
+    claim(equal, "owner, ring, leader, tree, servers: elements measured = formula, every rank");
+    // expect: [holds] each form has one result on all ranks
+    claim(agree, "each form has one result on all ranks");
+    // expect: [holds] 1e8 + 1 - 1e8 + 1 = 1 in rank order; 0, 1, 0, 1 around a ring
+    claim(results[0] == numbers(4, 1) && results[1] == numbers{0, 1, 0, 1},
+          "1e8 + 1 - 1e8 + 1 = 1 in rank order; 0, 1, 0, 1 around a ring");
     // expect: [holds] 64 x 2048 in fp16, divided by 8 before and after, have a mean of 2048
     claim(std::all_of(mean.begin(), mean.end(), [](float x) { return x == 2048; }),
           "64 x 2048 in fp16, divided by 8 before and after, have a mean of 2048");
+}
+
+void times(const options& o, claims& claim) {
+    //! [times]
+    constexpr int N = 16;
+    plot p{mpt::join("An all_reduce over ", N, " ranks, by the model"),
+           "log10 of bytes",
+           "log10 of microseconds",
+           {},
+           false,
+           true};
+    const auto draw = [&](const std::string& name, auto seconds) {
+        curve c{name, {}, curve::line};
+        for (double e = 3; e <= 9.5; e += 0.25)
+            c.points.push_back({e, std::log10(1e6 * seconds(std::pow(10, e)))});
+        p.curves.push_back(c);
+    };
+    for (const mpt::link& by : {mpt::nvswitch, mpt::infiniband, mpt::ethernet})
+        draw(mpt::join("ring, ", by.name), [&](double b) { return mpt::ring_seconds(by, N, b); });
+    draw("tree, InfiniBand", [](double b) { return mpt::tree_seconds(mpt::infiniband, N, b); });
+    draw("leader, InfiniBand", [](double b) { return mpt::leader_seconds(mpt::infiniband, N, b); });
+    //! [times]
+    if (!o.svg.empty())
+        mpt::check(p.save(o.svg), "--svg ", o.svg, ": cannot be written; give another path");
+    std::printf("%-14s %12s %12s %12s   over 16 ranks, by the model\n", "ms", "8 KB", "25 MB",
+                "1 GB");
+    const auto row = [](const char* name, auto seconds) {
+        std::printf("%-14s %12.3f %12.3f %12.1f\n", name, 1e3 * seconds(8e3), 1e3 * seconds(25e6),
+                    1e3 * seconds(1e9));
+    };
+    const mpt::link &fast = mpt::nvswitch, &slow = mpt::infiniband;
+    row("NVSwitch ring", [&](double b) { return mpt::ring_seconds(fast, N, b); });
+    row("InfiniBand ring", [&](double b) { return mpt::ring_seconds(slow, N, b); });
+    row("  ... tree", [&](double b) { return mpt::tree_seconds(slow, N, b); });
+    row("  ... 2 servers", [&](double b) { return mpt::servers_seconds(fast, 8, slow, 2, b); });
+    row("Ethernet ring", [&](double b) { return mpt::ring_seconds(mpt::ethernet, N, b); });
+    std::printf("\n");
+    const auto tree_first = [&](double b) {
+        return mpt::tree_seconds(slow, N, b) < mpt::ring_seconds(slow, N, b);
+    };
+    // expect: [holds] by the model a tree wins at 8 KB, a ring at 25 MB
+    claim(tree_first(8e3) && !tree_first(25e6),
+          "by the model a tree wins at 8 KB, a ring at 25 MB");
+    // expect: [holds] ... and servers of 8 with a fast inside are 5 times as fast at 1 GB
+    claim(5 * mpt::servers_seconds(fast, 8, slow, 2, 1e9) < mpt::ring_seconds(slow, N, 1e9),
+          "... and servers of 8 with a fast inside are 5 times as fast at 1 GB");
 }
 
 void asynchronous(const options& o, claims& claim) {
@@ -211,7 +335,8 @@ void missing(claims& claim) {
 int collectives(const options& o) {
     claims claim;
     verbs(o, claim);
-    orders(o, claim);
+    sums(o, claim);
+    times(o, claim);
     missing(claim);
     asynchronous(o, claim);
     return claim.status();
@@ -223,5 +348,6 @@ int main(int argc, char** argv) {
     args.add("--ranks", o.ranks, "threads, each a rank", 2, 16);
     args.add("--no-predivide", o.no_predivide, "break it: sum 64 numbers of fp16 undivided");
     args.add("--sabotage", o.sabotage, "break it", {"none", "blocking"});
+    args.add("--svg", o.svg, "draw the model's times into this file");
     return args.run([&] { return collectives(o); });
 }

@@ -2,6 +2,7 @@
 // ranks_run.hpp -- one of N ranks that train a GPT: its buffers, whatever the strategy keeps of
 // them, its step, and what a whole run leaves to compare.
 #pragma once
+#include "around.hpp"   // around, planted_infinity
 #include "gpt_run.hpp"  // windows
 #include "on_ranks.hpp" // on_ranks
 
@@ -23,12 +24,13 @@
 struct rank_plan {
     int stage = 0; // of ZeRO; 0: ddp
     mpt::reduce_mode mode = mpt::reduce_mode::once;
-    int B = 2, M = 2;                       // rows of a micro-batch, micro-batches of a window
-    long steps = 12;                        // attempted
-    long overflow = 3;                      // in this step rank 1's gradients do not fit; -1: never
+    int B = 2, M = 2;  // rows of a micro-batch, micro-batches of a window
+    long steps = 6;   // attempted
+    long overflow = 3; // in this step rank 1 overflows, in rank 2's part; -1: never
     std::size_t bucket = mpt::bucket_bytes; // of ddp
     std::size_t budget = 0;                 // bytes of a rank's device; 0: no limit
     int ahead = 1;                          // units that travel while others are computed
+    bool recompute = false;                 // every block's activations
 };
 inline const char* stage_name(int stage) {
     constexpr const char* names[] = {"ddp", "zero1", "zero2", "zero3"};
@@ -48,11 +50,32 @@ struct ranks_run {
           master_(mem, mpt::kind::master, mpt::master_size<T>(sizes.owned), "fp32 master weights"),
           m_(mem, mpt::kind::moments, sizes.owned, "first moments"),
           v_(mem, mpt::kind::moments, sizes.owned, "second moments"),
-          acts(mem, config, p.B, config.context, {}),
-          weights(weights_.span()), grads{micro_.span(), sums_.span()},
-          strategy(make()), owned{{}, m_.span(), v_.span(), strategy->mine(weights), {}} {
+          acts(mem, config, p.B, config.context,
+               p.recompute ? mpt::checkpointing::every(1, config.layers) : mpt::checkpointing()),
+          weights(weights_.span()), grads{micro_.span(), sums_.span()}, owned{{},
+                                                                              m_.span(),
+                                                                              v_.span(),
+                                                                              {},
+                                                                              {}} {
+        use(make());
+        owned.weights = strategy->mine(weights);
         owned.master = mpt::master_of(master_.span(), owned.weights);
         start();
+    }
+
+    /// Another strategy than the plan's, which keeps the same.
+    void use(std::unique_ptr<mpt::strategy<T>> s) {
+        inner = s.get();
+        auto faulty = std::make_unique<planted_infinity<T>>(std::move(s));
+        fault_ = faulty.get();
+        fault_->unit = cut.units() - 1; // on rank 1, where the next one owns
+        fault_->at = cut.begin(fault_->unit, 2 % comm.size()) - cut.begin(fault_->unit, 0);
+        strategy = std::move(faulty);
+    }
+    /// Its unit's weights and gradients, through shape(the strategy so far).
+    template <class Shape>
+    void wrap(Shape shape) {
+        fault_->inner = shape(std::move(fault_->inner));
     }
 
     /// Each rank makes the first weights of its own part; no rank needs room for all.
@@ -76,6 +99,7 @@ struct ranks_run {
     double step(const window& now) {
         const double tokens = comm.sum(double(now.tokens));
         const float S = scale.value;
+        fault_->due = comm.rank() == 1 && now.begin()->step == plan.overflow;
         double loss = 0;
         for (const mpt::batch& b : now) {
             loss += model.forward(*strategy, weights, b, acts) / tokens;
@@ -94,9 +118,7 @@ struct ranks_run {
     //! [step]
 
     /// What a chapter may break.
-    std::function<double(const mpt::batch&)> seed = [this](const mpt::batch& b) {
-        return b.step == plan.overflow && comm.rank() == 1 ? 0x1p30 : 1;
-    };
+    std::function<double(const mpt::batch&)> seed = [](const mpt::batch&) { return 1; };
     std::function<bool(bool)> agree = [this](bool finite) { return comm.all(finite); };
     std::function<double(double, const mpt::health&)> clip = [](double norm, auto&) {
         return mpt::clip_factor(norm, 1);
@@ -118,8 +140,8 @@ struct ranks_run {
 
     /// Where the strategy says what it does.
     mpt::narrator& narrate() {
-        if (auto* s = dynamic_cast<mpt::ddp<T>*>(strategy.get())) return s->narrate;
-        return dynamic_cast<mpt::sharded<T>&>(*strategy).narrate;
+        if (auto* s = dynamic_cast<mpt::ddp<T>*>(inner)) return s->narrate;
+        return dynamic_cast<mpt::sharded<T>&>(*inner).narrate;
     }
 
     mpt::communicator& comm;
@@ -153,10 +175,14 @@ public:
     mpt::gpt_acts<T> acts;
     mpt::device_span<T> weights; // what this rank keeps of them
     mpt::gradients<T> grads;
-    std::unique_ptr<mpt::strategy<T>> strategy;
     mpt::adamw_state<T> owned; // what its optimizer updates
     mpt::adamw adam;
     mpt::loss_scale scale;
+    mpt::strategy<T>* inner = nullptr;          // the plan's, or what was given to use()
+    std::unique_ptr<mpt::strategy<T>> strategy; // ... with what is around it
+
+private:
+    planted_infinity<T>* fault_ = nullptr;
 };
 
 /// What a rank's run leaves.

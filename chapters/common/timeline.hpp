@@ -12,6 +12,7 @@ struct span_of_time {
     double from, to; // events, not seconds
     std::string label;
     std::size_t colour = 0;
+    enum { all, upper, lower } part = all; // of the lane
 };
 
 struct timeline {
@@ -43,10 +44,12 @@ struct timeline {
         // Light enough for dark text on either paper.
         constexpr const char* colours[] = {"#8cc3e6", "#f3c07a", "#8fd1b5", "#e3a8c6", "#c9c9c9"};
         for (const span_of_time& s : spans) {
-            const double x = px(s.from), y = top + row * double(s.lane) + 4;
+            const double high = s.part == span_of_time::all ? row - 8 : row / 2 - 5;
+            const double x = px(s.from), y = top + row * double(s.lane) +
+                                             (s.part == span_of_time::lower ? row / 2 + 1 : 4);
             out << "<rect x=\"" << x + 1 << "\" y=\"" << y << "\" width=\"" << px(s.to) - x - 2
-                << "\" height=\"" << row - 8 << "\" rx=\"3\" fill=\"" << colours[s.colour % 5]
-                << "\"/><text x=\"" << (x + px(s.to)) / 2 << "\" y=\"" << y + row / 2 + 1
+                << "\" height=\"" << high << "\" rx=\"3\" fill=\"" << colours[s.colour % 5]
+                << "\"/><text x=\"" << (x + px(s.to)) / 2 << "\" y=\"" << y + high / 2 + 5
                 << "\" text-anchor=\"middle\">" << s.label << "</text>\n";
         }
         out << "<text x=\"" << (left + width - right) / 2 << "\" y=\"" << height - 10
