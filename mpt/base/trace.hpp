@@ -4,11 +4,14 @@
 /// base/error.hpp base/json_write.hpp
 ///
 /// Idea     Code that wants to be seen takes a `trace*`; nullptr means off and costs a comparison.
-///          A range is one bar from its construction to its end of scope; lanes are the rows.
+///          A range is one bar from its construction to its end of scope; lanes are the rows. The
+///          ranks of one machine, threads or processes, write into one file: each event is one
+///          append, and their clock is one.
 /// Formula  ts, dur in microseconds since the trace was opened, by the steady clock; pid = rank,
 ///          tid = lane
 /// Costs    one write of about 100 bytes an event, behind a lock; nothing is kept in memory
-/// Breaks   a full disk ends the trace, not the run: ok() tells
+/// Breaks   a full disk ends the trace, not the run: ok() tells. Ranks of several machines in one
+///          file: their clocks differ, and a network's file system may mix their appends up
 /// Source   Trace Event Format, array form, whose closing bracket may be missing: when the program
 ///          dies the file is loadable up to its last event
 /// See      ui.perfetto.dev (opens the file), tests/base/trace_test.cpp
@@ -40,31 +43,34 @@ inline const char* to_string(lane l) {
     return names[int(l)];
 }
 
-/// One open file; one a rank. Safe to use from several threads.
+/// One rank's rows of an open file. Safe to use from several threads.
 class trace {
 public:
-    /// Throws when the file cannot be written.
-    explicit trace(const std::string& path, int rank = 0)
-        : file_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)), rank_(rank),
-          start_(std::chrono::steady_clock::now()) {
-        check(file_ >= 0, "trace ", path, ": cannot be written (", std::strerror(errno),
-              "); give a file in a folder that exists and can be written");
-        name("process_name", 0, join("rank ", rank));
-        for (int l = 0; l < lane_count; ++l) name("thread_name", l, to_string(lane(l)));
-    }
+    /// A new file. Throws when it cannot be written. shared: others join it, and the bracket at
+    /// its end is left to finish().
+    explicit trace(const std::string& path, int rank = 0, bool shared = false)
+        : trace(path, rank, shared, O_CREAT | O_TRUNC, clock()) {}
+    /// More rows, of the rank `rank`, in the file of a shared trace that began at `start`.
+    trace(const std::string& path, int rank, double start) : trace(path, rank, true, 0, start) {}
+
     ~trace() {
-        append("\n]\n");
+        if (!shared_) finish();
         close(file_);
     }
     trace(const trace&) = delete;
     trace& operator=(const trace&) = delete;
 
-    /// Microseconds since the trace was opened.
-    double now() const {
-        const std::chrono::duration<double, std::micro> t =
-            std::chrono::steady_clock::now() - start_;
-        return t.count();
+    /// The file is complete. Of a shared one: by one rank, when all others have written their last.
+    void finish() {
+        append("\n]\n");
+        const std::lock_guard hold(lock_);
+        ok_ = false;
     }
+
+    /// When the trace was opened, in microseconds of the machine's steady clock.
+    double start() const { return start_; }
+    /// Microseconds since then.
+    double now() const { return clock() - start_; }
 
     /// A bar from `begin` that is `duration` long, both in microseconds. `args` is what its details
     /// show: the inside of a JSON object ("\"bytes\":64"), or nothing.
@@ -90,6 +96,21 @@ public:
     }
 
 private:
+    trace(const std::string& path, int rank, bool shared, int flags, double start)
+        : file_(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666)), rank_(rank),
+          shared_(shared), first_(flags != 0), start_(start) {
+        check(file_ >= 0, "trace ", path, ": cannot be written (", std::strerror(errno),
+              "); give a file in a folder that exists and can be written");
+        name("process_name", 0, join("rank ", rank));
+        for (int l = 0; l < lane_count; ++l) name("thread_name", l, to_string(lane(l)));
+    }
+
+    static double clock() {
+        const std::chrono::duration<double, std::micro> t =
+            std::chrono::steady_clock::now().time_since_epoch();
+        return t.count();
+    }
+
     // Microseconds with nanoseconds behind the point.
     static std::string fixed(double us) {
         char digits[40];
@@ -98,8 +119,9 @@ private:
     }
 
     void name(const char* what, int tid, const std::string& name) {
-        append(join(size_ ? ",\n" : "[\n", "{\"name\":\"", what, "\",\"ph\":\"M\",\"pid\":", rank_,
-                    ",\"tid\":", tid, ",\"args\":{\"name\":", json::quote(name), "}}"));
+        append(join(std::exchange(first_, false) ? "[\n" : ",\n", "{\"name\":\"", what,
+                    "\",\"ph\":\"M\",\"pid\":", rank_, ",\"tid\":", tid,
+                    ",\"args\":{\"name\":", json::quote(name), "}}"));
     }
 
     void event(char phase, lane l, std::string_view name, double ts, const std::string& rest) {
@@ -115,18 +137,17 @@ private:
         do n = write(file_, text.data(), text.size());
         while (n < 0 && errno == EINTR);
         ok_ = n == ssize_t(text.size());
-        if (ok_) {
-            size_ += n;
-        } else { // half an event would make all of them unreadable
-            [[maybe_unused]] const int cut = ftruncate(file_, size_);
-        }
+        if (ok_ || n <= 0) return;
+        // half an event would make all of them unreadable
+        [[maybe_unused]] const int cut = ftruncate(file_, lseek(file_, 0, SEEK_CUR) - n);
     }
 
     int file_;
     int rank_;
-    std::chrono::steady_clock::time_point start_;
+    bool shared_;  // with other ranks
+    bool first_;   // nothing is in the file yet
+    double start_; // microseconds of the clock
     mutable std::mutex lock_;
-    off_t size_ = 0;
     bool ok_ = true;
 };
 

@@ -73,6 +73,44 @@ TEST_CASE("ranges, moments and counters are what Perfetto expects") {
     CHECK(curves[0].find("args")->find("value")->text == "65536");
 }
 
+TEST_CASE("ranks share a file: threads here, a process there, each its own rows") {
+    const auto some = [](trace& t) {
+        for (int i = 0; i < 200; ++i) range r(&t, i % 2 ? lane::comm : lane::compute, "work");
+    };
+    {
+        trace first("trace_shared.json", 0, true);
+        std::thread second([&] {
+            trace t("trace_shared.json", 1, first.start());
+            some(t);
+        });
+        const pid_t child = fork();
+        if (child == 0) {
+            {
+                trace t("trace_shared.json", 2, first.start());
+                some(t);
+            }
+            _exit(0);
+        }
+        some(first);
+        second.join();
+        waitpid(child, nullptr, 0);
+        first.finish(); // the others have written their last
+        first.instant(lane::host, "too late");
+    }
+    const std::string text = contents("trace_shared.json");
+    int bars[3] = {};
+    for (const json::value& e : events(text, "X")) {
+        ++bars[int(number(e, "pid"))];
+        CHECK(number(e, "ts") >= 0); // by one clock
+        CHECK(number(e, "ts") < 60e6);
+    }
+    for (const int n : bars) CHECK(n == 200);
+    CHECK(events(text, "M").size() == 15);
+    CHECK(events(text, "i").empty());
+    CHECK_THROWS_WITH(trace("no_such_trace.json", 1, 0.0),
+                      doctest::Contains("no_such_trace.json: cannot be written"));
+}
+
 TEST_CASE("time is in microseconds of a clock that does not go back") {
     {
         trace t("trace_time.json");
