@@ -15,14 +15,22 @@
 #include <type_traits>
 
 struct kept_moments {
-    /// Of all parameters, on one rank. seed: of the bits that round moments in bf16.
+    /// Of the parameters that a rank owns; of the pieces only the sizes count. seed: of the bits
+    /// that round moments in bf16.
+    kept_moments(mpt::memory& mem, const mpt::layout& map, mpt::optimizer_kind kind,
+                 std::uint64_t seed, const mpt::pieces<float>& owned)
+        : kept_moments(mem, kind, mpt::size_of(owned), seed, sizes(map, kind, owned),
+                       sizes(map, kind, all_of(map)).codes > 0) {}
+    /// Of all parameters, on one rank.
     kept_moments(mpt::memory& mem, const mpt::layout& map, mpt::optimizer_kind kind,
                  std::uint64_t seed)
-        : kept_moments(
-              mem, kind, map.size(), seed,
-              kind == mpt::optimizer_kind::adam8
-                  ? mpt::sizes_of_moments(map, mpt::pieces<float>{{{nullptr, map.size()}, 0}})
-                  : mpt::moment_sizes{}) {}
+        : kept_moments(mem, map, kind, seed, all_of(map)) {}
+
+    static mpt::moment_sizes sizes(const mpt::layout& map, mpt::optimizer_kind kind,
+                                   const mpt::pieces<float>& owned) {
+        return kind == mpt::optimizer_kind::adam8 ? mpt::sizes_of_moments(map, owned)
+                                                  : mpt::moment_sizes{};
+    }
 
     /// Before the first step. Ops: the operations, for the filling.
     template <class Ops>
@@ -76,21 +84,32 @@ struct kept_moments {
         step.adamw(map, state, grads);
     }
 
-    /// f(name, buffer). A name that ends in a point stands before those of the tensors, which lie
-    /// in the buffer as in the layout; else the buffer is one tensor of its own.
+    /// How many entries a buffer has for some parameters: one each, or this of their moment_sizes.
+    using entries = std::size_t mpt::moment_sizes::*;
+
+    /// f(name, buffer, entries). A name that ends in a point stands before those of the tensors,
+    /// which lie in the buffer as in the layout; else the buffer is one tensor of its own.
     template <class F>
     void each(F f) {
-        const bool whole = m_codes.size() == 0;
-        f(whole ? "m." : "m_in_32_bits", m.span());
-        f(whole ? "v." : "v_in_32_bits", v.span());
-        f("m_codes", m_codes.span());
-        f("v_codes", v_codes.span());
-        f("m_absmax", m_absmax.span());
-        f("v_absmax", v_absmax.span());
-        f("m.", m_low.span());
-        f("v.", v_low.span());
+        using s = mpt::moment_sizes;
+        if (in_blocks) {
+            f("m_in_32_bits", m.span(), &s::wide);
+            f("v_in_32_bits", v.span(), &s::wide);
+            f("m_codes", m_codes.span(), &s::codes);
+            f("v_codes", v_codes.span(), &s::codes);
+            f("m_absmax", m_absmax.span(), &s::blocks);
+            f("v_absmax", v_absmax.span(), &s::blocks);
+        } else if (kind == mpt::optimizer_kind::adam16) {
+            f("m.", m_low.span(), entries());
+            f("v.", v_low.span(), entries());
+        } else if (kind != mpt::optimizer_kind::sgd) {
+            f("m.", m.span(), entries());
+            if (kind != mpt::optimizer_kind::momentum) f("v.", v.span(), entries());
+        }
     }
 
+    mpt::optimizer_kind kind;
+    bool in_blocks;                             // some, on this rank or another, are in 8 bits
     mpt::buffer<float> m, v;                    // in 32 bits
     mpt::buffer<std::uint8_t> m_codes, v_codes; // in 8
     mpt::buffer<float> m_absmax, v_absmax;
@@ -98,9 +117,14 @@ struct kept_moments {
     std::uint64_t seed;
 
 private:
+    static mpt::pieces<float> all_of(const mpt::layout& map) {
+        return {{{nullptr, map.size()}, 0}};
+    }
+
     kept_moments(mpt::memory& mem, mpt::optimizer_kind kind, std::size_t P, std::uint64_t seed,
-                 const mpt::moment_sizes& s)
-        : m(mem, mpt::kind::moments, wide(kind, P, s, false), "first moments"),
+                 const mpt::moment_sizes& s, bool in_blocks)
+        : kind(kind), in_blocks(in_blocks),
+          m(mem, mpt::kind::moments, wide(kind, P, s, false), "first moments"),
           v(mem, mpt::kind::moments, wide(kind, P, s, true), "second moments"),
           m_codes(mem, mpt::kind::moments, s.codes, "codes of first moments"),
           v_codes(mem, mpt::kind::moments, s.codes, "codes of second moments"),

@@ -2,18 +2,14 @@
 // cpu_run.hpp -- the whole run on the CPU's plain loops: the step of docs/design.md with what a
 // real run needs around it. Compiled once a precision (fp32.cpp, fp16.cpp, bf16.cpp).
 #pragma once
+#include "cpu_machine.hpp"
 #include "training.hpp"
 
 #include "../common/progress.hpp"
 
-#include "mpt/base/thread_pool.hpp" // thread_pool
 #include "mpt/base/trace.hpp"       // trace, range
-#include "mpt/dist/ddp.hpp"         // ddp
 #include "mpt/dist/global_norm.hpp" // norm
 #include "mpt/dist/one_rank.hpp"    // one_rank
-#include "mpt/nn/gpt_scratch.hpp"   // gpt_scratch
-#include "mpt/nn/loops.hpp"         // loops: the operations
-#include "mpt/nn/product.hpp"       // product_backend
 #include "mpt/train/clip.hpp"       // clip_factor
 #include "mpt/train/inspect.hpp"    // inspect
 #include "mpt/train/loss_scale.hpp" // check_loss
@@ -24,33 +20,19 @@
 #include <memory>
 #include <optional>
 
-struct cpu_machine {
-    using operations = mpt::loops;
-
-    explicit cpu_machine(const options& o) : pool(o.threads), mem(o.device_memory) {}
-
-    template <class T>
-    operations make(const options& o, const mpt::gpt_config& c) {
-        return {pool, mem, mpt::gpt_scratch<T>(c, o.batch, o.context), o.precision == "tf32"};
+/// What every rank has found in its shard, for one line of all: how much of it is not finite.
+inline mpt::health of_all_ranks(mpt::communicator& comm, const mpt::health& mine) {
+    const double numbers[] = {double(mine.count), double(mine.bad), double(mine.first_bad)};
+    const std::vector<double> all = comm.gather(numbers);
+    mpt::health sum;
+    for (std::size_t r = 0; r < all.size(); r += 3) { // first_bad: the first of all parameters
+        const std::size_t bad = std::size_t(all[r + 1]), first = std::size_t(all[r + 2]);
+        if (bad > 0 && (sum.bad == 0 || first < sum.first_bad)) sum.first_bad = first;
+        sum.count += std::size_t(all[r]), sum.bad += bad;
     }
-    template <class T>
-    static std::unique_ptr<mpt::strategy<T>> strategy(const options& o, mpt::communicator& comm,
-                                                      const operations& ops,
-                                                      const mpt::layout& map) {
-        if (comm.size() == 1) return std::make_unique<mpt::one_rank<T, operations>>(ops, map);
-        const auto mode = reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;
-        return std::make_unique<mpt::ddp<T, operations>>(ops, map, comm, o.micro_batches, mode);
-    }
-    template <class T>
-    static machine_bytes extra(const options& o, const mpt::gpt_config& c) {
-        return {"products by " + mpt::product_backend() + ", " + std::to_string(o.threads) +
-                    " threads",
-                mpt::gpt_scratch<T>(c, o.batch, o.context) * std::size_t(o.threads), 0};
-    }
-
-    mpt::thread_pool pool;
-    mpt::memory mem;
-};
+    sum.finite = sum.bad == 0;
+    return sum;
+}
 
 template <class T>
 int train(const options& given, mpt::communicator& comm) {
@@ -58,21 +40,23 @@ int train(const options& given, mpt::communicator& comm) {
     const mpt::token_data data = mpt::load_tokens(o.data.empty() ? MPT_CORPUS : o.data);
     mpt::require_context(data, o.context);
     state now{optimizer(o), scaler(o)};
+    const auto trace = open_trace(o, comm); // outlives what is on its way
     training<T, cpu_machine> run(o, data, now.rule.kind(), comm);
-    std::unique_ptr<mpt::trace> trace;
-    if (!o.trace.empty()) trace = std::make_unique<mpt::trace>(o.trace);
 
     const auto rate = learning_rate(o);
     start(run, now, o);
+    check_ranks(run);
     const auto owned = run.owned();
     long saved = o.resume ? now.attempted : -1; // the newest checkpoint's step
 
     const long last = last_step(o, now.attempted);
     progress bar(o.steps, now.attempted);
+    const machine_bytes machine = cpu_machine::extra<T>(o, run.config);
+    const memory_plan plan = run.planned(now.rule.kind(), machine);
     std::optional<report> told; // rank 0 speaks for all
     if (comm.rank() == 0) {
-        told.emplace(o, data, run.config, run.P, sizeof(T), now.rule.kind(),
-                     cpu_machine::extra<T>(o, run.config), now.attempted);
+        told.emplace(o, data, run.config, run.P, plan, machine.name, now.attempted,
+                     mpt::remark(o.zero, run.sizes, o.micro_batches, run.when(o)));
         told->start();
         if (o.resume)
             std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);
@@ -82,22 +66,30 @@ int train(const options& given, mpt::communicator& comm) {
     // Targets of a window, those of all ranks: here every token is one, so it is counted once.
     const long tokens = long(comm.sum(double(o.micro_batches) * o.batch * o.context));
     bool stop = false; // by Ctrl-C, which some ranks see a step earlier than others
+    elements_sent sent;
+    steps_taken taken;
+    bool validated = false; // just before this step
 
     while (now.attempted < last && !(stop = comm.max(interrupted) > 0)) {
         const mpt::range whole(trace.get(), mpt::lane::compute, "step");
         const double began = bar.seconds();
+        const elements_sent before = elements_sent::of(comm.sent);
         const long step = now.attempted;
         const float S = now.scale.now().value;
         const double lr = rate(now.rule.applied());
 
+        run.machine.narrating = o.narrate && taken.steps == 0;
         double loss = 0; // mean over the window's tokens
         for (int micro = 0; micro < o.micro_batches; ++micro) {
             const mpt::batch b = run.draw(step, micro);
             {
+                run.machine.narrate(
+                    mpt::join("rank ", comm.rank(), " forward, micro-batch ", micro));
                 const mpt::range r(trace.get(), mpt::lane::compute, "forward");
                 loss += run.model.forward(run.strategy, run.weights.span(), b, *run.acts);
             }
             const mpt::range r(trace.get(), mpt::lane::compute, "backward");
+            run.machine.narrate(mpt::join("rank ", comm.rank(), " backward, micro-batch ", micro));
             run.model.backward(run.strategy, run.weights.span(), b, *run.acts,
                                now.scale.now().seed(tokens), run.grads);
         }
@@ -110,18 +102,25 @@ int train(const options& given, mpt::communicator& comm) {
             const mpt::range r(trace.get(), mpt::lane::compute, "inspect");
             health = mpt::inspect(run.ops, g);
         }
-        const bool finite = comm.all(health.finite); // every rank takes the same branch
         const double norm =
             mpt::norm(run.strategy, run.model.map, g, health) / S; // unscaled, before clipping
+        const bool finite = comm.all(health.finite); // every rank takes the same branch
+        if (!finite && o.zero > 0) health = of_all_ranks(comm, health);
         const bool applied = now.scale.update(finite, mpt::describe(health, run.model.map));
         if (applied) {
             const mpt::range r(trace.get(), mpt::lane::compute, "optimizer");
             const double factor = mpt::clip_factor(norm, o.clip) / S; // unscale and clip, in fp32
             now.rule.step(run.ops, run.model.map, owned, run.moments, g, factor, lr,
                           [&](std::span<double> sums) { run.strategy.add_shards(sums); });
+            run.machine.narrate(mpt::join("rank ", comm.rank(), " has updated ",
+                                          mpt::size_of(owned.weights), " parameters"));
             run.strategy.publish(run.weights.span());
         }
+        run.machine.narrating = false;
         ++now.attempted;
+        sent.add(before, elements_sent::of(comm.sent));
+        taken = {taken.steps + 1, taken.applied + applied, taken.kept + validated};
+        validated = false;
 
         const double rate_now = double(tokens) / (bar.seconds() - began);
         const std::string why = now.scale.now().last.line(now.attempted);
@@ -133,6 +132,7 @@ int train(const options& given, mpt::communicator& comm) {
         if (due(now.attempted, o.validate_every, o) || now.attempted == o.steps) {
             const double held_out = run.validation_loss();
             if (told) told->validation(now.attempted, held_out, bar);
+            validated = true;
         }
         if (due(now.attempted, o.save_every, o)) {
             save(run, now, o.out);
@@ -140,8 +140,18 @@ int train(const options& given, mpt::communicator& comm) {
         }
     }
     if (now.attempted != saved) save(run, now, o.out);
-    if (told) {
-        bar.finish();
+    if (trace) { // the last rows of all ranks are in it
+        comm.seen = nullptr;
+        comm.barrier();
+        if (told) trace->finish();
+    }
+    if (told) bar.finish();
+    if (shared(o)) {
+        const memory_plan held =
+            run.planned(now.rule.kind(), machine, taken.ahead(o.micro_batches));
+        const auto all = all_accounts(comm, run.account(held, sent, taken));
+        if (told) told->finish(all, taken.steps, now.attempted, now.scale.now().skipped);
+    } else {
         told->finish(run.mem.books, now.attempted, now.scale.now().skipped);
     }
     if (now.attempted < o.steps) {
@@ -150,10 +160,10 @@ int train(const options& given, mpt::communicator& comm) {
     }
     std::signal(SIGINT, SIG_DFL); // everything is saved
     run.acts.reset();             // room for the sample's own
-    if (!told) return 0;
-    told->sample_begins();
-    write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()),
-                 o);
+    if (told) told->sample_begins();
+    if (told || o.zero == 3) // whose ranks gather the weights together
+        write_sample(run.model, run.mem, run.strategy,
+                     mpt::device_span<const T>(run.weights.span()), o, bool(told));
     return 0;
 }
 

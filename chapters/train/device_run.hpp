@@ -162,8 +162,9 @@ int train_on_device(const options& given, mpt::communicator& comm) {
     long saved = o.resume ? now.attempted : -1; // the newest checkpoint's step
 
     const long last = last_step(o, now.attempted);
-    report told(o, data, run.config, run.P, sizeof(T), now.rule.kind(),
-                device_machine<Ops>::extra(o, run.config), now.attempted);
+    const machine_bytes machine = device_machine<Ops>::extra(o, run.config);
+    report told(o, data, run.config, run.P, run.planned(now.rule.kind(), machine), machine.name,
+                now.attempted);
     told.start();
     if (o.resume)
         std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);

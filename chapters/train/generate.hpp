@@ -106,12 +106,14 @@ inline std::vector<int> prompt_tokens(const std::string& prompt, int vocabulary)
 }
 
 /// The prompt and what the model makes of it, on stdout: text, or numbers where tokens are GPT-2's.
+/// aloud: false: a rank that only takes part.
 template <class T, class Ops>
 void write_sample(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& strategy,
-                  mpt::device_span<const T> weights, const options& o) {
+                  mpt::device_span<const T> weights, const options& o, bool aloud = true) {
     if (o.sample_tokens == 0) return;
     const bool text = model.config.vocabulary <= 256;
     const auto put = [&](int token) {
+        if (!aloud) return;
         text ? void(std::putchar(token)) : void(std::printf("%d ", token));
         std::fflush(stdout);
     };
@@ -121,5 +123,5 @@ void write_sample(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& s
              {o.sample_tokens, o.temperature, o.top_k, o.seed,
               mpt::checkpointing::parse(o.checkpointing, o.layers)},
              put);
-    std::putchar('\n');
+    if (aloud) std::putchar('\n');
 }

@@ -3,12 +3,19 @@
 #include "options.hpp"
 
 #include "mpt/base/error.hpp"
-#include "mpt/comm/world.hpp" // run_ranks, communicator
+#include "mpt/comm/launch_environment.hpp" // launch, take_launch_arguments
+#include "mpt/comm/mpi.hpp"                // mpi_process, mpi_rank
+#include "mpt/comm/world.hpp"              // run_ranks, communicator
 #include "mpt/numeric/bf16.hpp"
 #include "mpt/numeric/fp16.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace mpt {
 struct kernel_ops;
@@ -44,12 +51,15 @@ static int train_rank(const options& o, communicator& comm) {
     });
 }
 
-int main(int argc, char** argv) {
+static void say(const std::string& what) { std::fprintf(stderr, "train: %s\n", what.c_str()); }
+
+// All ranks are threads of this process.
+static int train_threads(const std::vector<std::string>& words, const mpt::launch& place) {
     options o;
     try {
-        o = parse_train(argc, argv);
+        o = parse_train(words, place);
     } catch (const std::exception& e) {
-        std::fprintf(stderr, "train: %s\n", e.what());
+        say(e.what());
         return 2;
     }
     try {
@@ -60,7 +70,68 @@ int main(int argc, char** argv) {
         });
         return status;
     } catch (const std::exception& e) {
-        std::fprintf(stderr, "train: %s\n", e.what());
+        say(e.what());
         return 1;
+    }
+}
+
+#ifdef MPT_HAS_MPI
+// This process is one of the ranks.
+static int train_process(const std::vector<std::string>& words, const mpt::launch& place) {
+    for (const std::string& w : words) // these end the program by themselves
+        if (w == "--help" || w == "-h" || w == "--version")
+            return place.rank == 0 ? train_threads(words, place) : 0;
+    std::optional<mpt::mpi_process> process;
+    try {
+        process.emplace();
+        mpt::mpi_rank comm(*process);
+        options o;
+        std::string wrong;
+        try {
+            o = parse_train(words, place);
+        } catch (const std::exception& e) {
+            wrong = e.what();
+        }
+        const double mine[] = {wrong.empty() ? 0.0 : 1.0};
+        const std::vector<double> all = comm.gather(mine);
+        const auto first = std::find(all.begin(), all.end(), 1.0);
+        if (first != all.end()) { // one speaks for all
+            if (first - all.begin() == comm.rank()) say(wrong);
+            return 2;
+        }
+        return train_rank(o, comm);
+    } catch (const std::exception& e) {
+        const std::string rank = "rank " + std::to_string(place.rank), what = e.what();
+        const auto of_mine = [&](const std::string& text) {
+            return text.rfind(rank + ':', 0) == 0 || text.rfind(rank + ' ', 0) == 0;
+        };
+        const std::string known = process ? process->failed() : "";
+        if (known.empty() || of_mine(known)) // else the rank that was first says it
+            say(of_mine(what) ? what : rank + ": " + what);
+        if (process) process->end_job(what);
+        return 1;
+    }
+}
+#else
+static int train_process(const std::vector<std::string>&, const mpt::launch& place) {
+    if (place.rank == 0)
+        say(place.said + ": started by mpirun, but this program was built without MPI; build it "
+                         "where MPI is, or give --ranks N for threads");
+    return 2;
+}
+#endif
+
+int main(int argc, char** argv) {
+    try {
+        std::vector<std::string> words(argv + 1, argv + argc);
+        const mpt::launch_arguments given = mpt::take_launch_arguments(words);
+        const mpt::launch place = mpt::launch_environment(given, [](const char* name) {
+            const char* const value = std::getenv(name); // MPI's ranks find each other without it
+            return value || name != std::string("MASTER_ADDR") ? value : "127.0.0.1";
+        });
+        return place.mpi ? train_process(words, place) : train_threads(words, place);
+    } catch (const std::exception& e) {
+        say(e.what());
+        return 2;
     }
 }

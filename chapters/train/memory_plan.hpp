@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 // memory_plan.hpp -- the bytes that a run will hold, by formula, to stand beside the ledger's.
 #pragma once
-#include "mpt/base/ledger.hpp"      // kind, to_string
-#include "mpt/nn/checkpointing.hpp" // checkpointing: rooms, segments_again
-#include "mpt/nn/gpt_layout.hpp"    // gpt_config
-#include "mpt/nn/model_size.hpp"    // size_of_gpt
-#include "mpt/train/estimate.hpp"   // estimate_bytes
+#include "mpt/base/ledger.hpp"         // kind, to_string
+#include "mpt/dist/strategy_sizes.hpp" // strategy_sizes, partition
+#include "mpt/nn/checkpointing.hpp"    // checkpointing: rooms, segments_again
+#include "mpt/nn/gpt_layout.hpp"       // gpt_config
+#include "mpt/nn/model_size.hpp"       // size_of_gpt, units_in_flight
+#include "mpt/train/block_moments.hpp" // moment_sizes
+#include "mpt/train/estimate.hpp"      // estimate_bytes
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdio>
@@ -81,9 +84,53 @@ inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointin
         (R ? ", " + std::to_string(acts.blocks_again()) + " blocks run again" : "");
     why(mpt::kind::temp) =
         "tokens x " + s + " x 6C, and " + std::to_string(machine.scratch) + " of scratch";
-    why(mpt::kind::data) = std::string("2 x 4 a token of the batch") +
-                           (machine.tokens ? ", and of two windows" : "");
+    why(mpt::kind::data) =
+        std::string("2 x 4 a token of the batch") + (machine.tokens ? ", and of two windows" : "");
     return p;
+}
+
+/// What a rank holds of a model that several share, and of which stage.
+struct rank_share {
+    int stage = 0, ranks = 1;
+    mpt::strategy_sizes n;      // elements, padded where they travel
+    mpt::moment_sizes low;      // of what it owns, where moments are in 8 bits
+    std::size_t in_flight = 0;  // elements of units that are whole for a while, at most
+    std::size_t parameters = 0; // of the whole model
+};
+
+/// ... of them in stages 2 and 3, padded. every: each micro-batch is reduced, a block's gradients
+/// while the next are computed. ahead: the next block's weights are gathered meanwhile; not in the
+/// first micro-batch, nor after a validation.
+inline std::size_t whole_units(int stage, const mpt::partition& cut, const mpt::checkpointing& acts,
+                               bool every, bool ahead) {
+    if (stage < 2 || cut.ranks() == 1) return 0;
+    const auto whole = [&](int unit) { return std::size_t(cut.ranks()) * cut.shard(unit); };
+    const mpt::flight f = mpt::units_in_flight(acts, whole(0), whole(1), ahead, every);
+    return stage == 2 ? f.grads : f.all;
+}
+
+/// The plan of one rank becomes that of this one.
+inline void share_out(memory_plan& p, const rank_share& r, const parameter_cost& each) {
+    const auto set = [&](mpt::kind k, std::size_t bytes, bool shared) {
+        p.bytes[std::size_t(k)] = bytes;
+        std::string& why = p.why[std::size_t(k)];
+        if (shared) why += ", of a shard, about 1/" + std::to_string(r.ranks);
+    };
+    using k = mpt::optimizer_kind;
+    const std::size_t P = r.parameters;
+    const std::size_t wide = each.optimizer == k::adamw                                     ? 8
+                             : each.optimizer == k::adam16 || each.optimizer == k::momentum ? 4
+                                                                                            : 0;
+    set(mpt::kind::weights, each.size * r.n.weights, r.stage == 3);
+    set(mpt::kind::grads, each.size * r.n.micro, r.stage >= 2);
+    set(mpt::kind::sums, 4 * r.n.sum, r.stage >= 1 && r.n.sum < P);
+    set(mpt::kind::master, each.master ? 4 * r.n.owned : 0, r.stage >= 1);
+    set(mpt::kind::moments, each.optimizer == k::adam8 ? r.low.bytes() : wide * r.n.owned,
+        r.stage >= 1);
+    set(mpt::kind::comm, each.size * r.in_flight, false);
+    p.why[std::size_t(mpt::kind::comm)] =
+        std::string("units that are whole for a while: gradients") +
+        (r.stage == 3 ? " and weights" : "");
 }
 
 /// "12.3 MB" and the like, in powers of 1000.

@@ -3,11 +3,12 @@
 #include "model_config.hpp"
 #include "options.hpp"
 
-#include "mpt/base/error.hpp"       // check, error
-#include "mpt/base/version.hpp"     // version
-#include "mpt/nn/checkpointing.hpp" // checkpointing: parse
-#include "mpt/train/loss_scale.hpp" // shortest
-#include "run_folder.hpp"           // find_checkpoint, latest_run
+#include "mpt/base/error.hpp"              // check, error
+#include "mpt/base/version.hpp"            // version
+#include "mpt/comm/launch_environment.hpp" // launch
+#include "mpt/nn/checkpointing.hpp"        // checkpointing: parse
+#include "mpt/train/loss_scale.hpp"        // shortest
+#include "run_folder.hpp"                  // find_checkpoint, latest_run
 
 #include <CLI/CLI.hpp>
 
@@ -181,18 +182,23 @@ void add_options(CLI::App& app, options& o) {
 
     const char* spread = "Ranks";
     app.add_option("--ranks", o.ranks,
-                   "ranks, as threads of this program; a step's batch is then ranks x "
-                   "micro-batches x batch. May be another on resume, as the two below")
+                   "ranks, as threads of this program; under mpirun its processes, and this is "
+                   "left out. A step's batch is ranks x micro-batches x batch. May be another on "
+                   "resume, as the two below")
         ->group(spread)
         ->capture_default_str();
     app.add_option("--zero", o.zero,
-                   "stage of ZeRO: 0: each rank holds everything (ddp)")
+                   "stage of ZeRO, what ranks share out: 0: nothing (ddp), 1: what the optimizer "
+                   "keeps, 2: gradients, too, 3: weights, too")
         ->group(spread)
         ->capture_default_str();
     app.add_option("--reduce", o.reduce,
                    "add gradients over ranks once a step, or with every micro-batch: other bits, "
                    "by rounding; default: once, from --zero 2 on every")
         ->check(CLI::IsMember({"once", "every"}))
+        ->group(spread);
+    app.add_flag("--narrate", o.narrate,
+                 "print who gathers, reduces and frees what in the first step")
         ->group(spread);
 
     const char* machine = "Machine";
@@ -229,7 +235,8 @@ void add_options(CLI::App& app, options& o) {
     app.add_option("--validate-every", o.validate_every, "steps between validations; 0: ten a run")
         ->group(left)
         ->capture_default_str();
-    app.add_option("--trace", o.trace, "write a trace for ui.perfetto.dev to this file")
+    app.add_option("--trace", o.trace,
+                   "write a trace for ui.perfetto.dev to this file, all ranks' rows in one")
         ->group(left);
     app.add_option("--prompt", o.prompt, "the text that the closing sample continues")
         ->group(left)
@@ -285,7 +292,7 @@ void check_values(const options& o) {
     at_least("--context", o.context, 1, "tokens");
     at_least("--vocabulary", o.vocabulary, 0, "words (0: as the data needs)");
     at_least("--ranks", o.ranks, 1, "ranks");
-    mpt::check(o.zero == 0, "--zero ", o.zero, ": wanted 0");
+    mpt::check(o.zero >= 0 && o.zero <= 3, "--zero ", o.zero, ": wanted 0, 1, 2 or 3");
     at_least("--threads", o.threads, 0, "threads (0: all cores)");
     at_least("--save-every", o.save_every, 0L, "steps (0: ten a run)");
     at_least("--validate-every", o.validate_every, 0L, "steps (0: ten a run)");
@@ -463,7 +470,28 @@ static void take_sizes(const CLI::App& app, options& o) {
     if (app.count("--vocabulary") == 0) o.vocabulary = c.vocabulary; // without the padding
 }
 
-options parse_train(int argc, char** argv) {
+// Ranks that are threads, or the processes that a launcher has started.
+static void take_ranks(const CLI::App& app, options& o, const mpt::launch& place) {
+    const int started = place.world_size;
+    const std::string n = std::to_string(started);
+    if (started > 1 && o.device == "cpu")
+        mpt::check(place.mpi, place.said,
+                   ": on the CPU ranks are processes of MPI; start with "
+                   "mpirun -n ",
+                   n, " ./run train, or leave these variables out and give --ranks ", n,
+                   " for threads");
+    mpt::check(started == 1 || app.count("--ranks") == 0 || o.ranks == started, "--ranks ", o.ranks,
+               ": ", place.said, " has started ", n, "; leave --ranks out");
+    mpt::check(o.trace.empty() || place.local_size == 0 || place.local_size == started,
+               "--trace: ", place.local_size, " of ", started,
+               " ranks are on this machine; clocks of several differ, leave it out");
+    o.processes = place.mpi;
+    if (started > 1) o.ranks = started;
+    mpt::check(!o.narrate || shared(o), "--narrate with one rank: it gathers and frees nothing; "
+                                        "add --ranks 2, or --zero 3");
+}
+
+options parse_train(std::vector<std::string> words, const mpt::launch& place) {
     options o;
     CLI::App app(
         "Train a small GPT on text, in mixed precision with master weights and loss scaling.\n"
@@ -473,7 +501,8 @@ options parse_train(int argc, char** argv) {
     app.get_formatter()->column_width(34);
     add_options(app, o);
     try {
-        app.parse(argc, argv);
+        std::reverse(words.begin(), words.end()); // CLI11 takes them from the back
+        app.parse(words);
     } catch (const CLI::ParseError& e) {
         if (e.get_exit_code() == 0) std::exit(app.exit(e)); // --help, --version
         const std::string all = e.what();
@@ -509,11 +538,13 @@ options parse_train(int argc, char** argv) {
         mpt::check(o.stop_after <= o.steps, "--stop-after ", o.stop_after, " of --steps ", o.steps,
                    ": wanted at most the last step");
     }
+    take_ranks(app, o, place);
     check_scaler(app, o);
     check_optimizer(app, o);
     check_device(app, o);
     check_plan(o); // the number of layers is known now
     if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
-    o.threads = std::max(1, o.threads / o.ranks);
+    const int here = o.processes && place.local_size > 0 ? place.local_size : o.ranks;
+    o.threads = std::max(1, o.threads / here);
     return o;
 }

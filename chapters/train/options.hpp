@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace mpt {
 class communicator;
-}
+struct launch;
+} // namespace mpt
 
 struct options {
     // the model
@@ -48,9 +50,11 @@ struct options {
     bool scale_consecutive_hysteresis = false; // ... refilled by every finite step
 
     // the ranks
-    int ranks = 1;      // that share a step's batch, as threads of this program
-    int zero = 0;       // stage of ZeRO: 0 (ddp), 1, 2, 3
+    int ranks = 1;          // that share a step's batch, as threads of this program
+    bool processes = false; // ... or as processes of MPI, which mpirun has started
+    int zero = 0;           // stage of ZeRO: 0 (ddp), 1, 2, 3
     std::string reduce; // gradients over ranks: once a window, every micro-batch; "": by the stage
+    bool narrate = false; // print who gathers, reduces and frees what in the first step
 
     // the machine
     std::string device = "cpu";    // cpu (plain loops), emulator (kernels, emulated), cuda (a GPU)
@@ -72,13 +76,17 @@ struct options {
 };
 
 /// Reads the command line of `train`; with --resume also the checkpoint's options, which a given
-/// option may not contradict. Throws mpt::error; prints --help and exits by itself.
-options parse_train(int argc, char** argv);
+/// option may not contradict. place: of this process among those that a launcher started. Throws
+/// mpt::error; prints --help and exits by itself.
+options parse_train(std::vector<std::string> words, const struct mpt::launch& place);
 
 /// Does S stay what it is? By --scale, or because the precision needs none.
 inline bool fixed_scale(const options& o) {
     return o.scale.empty() ? o.precision != "fp16" : o.scale != "dynamic";
 }
+
+/// Is there more than one rank, or a strategy that is made for more?
+inline bool shared(const options& o) { return o.ranks > 1 || o.zero > 0; }
 
 /// Are gradients reduced over ranks once a window, or with every micro-batch? From stage 2 on a
 /// rank keeps its shard of them only, and that takes every.

@@ -4,6 +4,7 @@
 #pragma once
 #include "memory_plan.hpp"
 #include "options.hpp"
+#include "rank_table.hpp"
 #include "run_folder.hpp"
 
 #include "../common/plot.hpp"
@@ -47,26 +48,25 @@ struct step_row {
 
 /// "3 threads of this program, ddp, gradients reduced once a step"
 inline std::string words_of_ranks(const options& o) {
-    return std::to_string(o.ranks) + " threads of this program, " +
+    return std::to_string(o.ranks) + (o.processes ? " processes, " : " threads of this program, ") +
            (o.zero ? "zero" + std::to_string(o.zero) : "ddp") + ", gradients reduced " +
            (reduces_once(o) ? "once a step" : "with every micro-batch");
 }
 /// The options that a checkpoint does not keep, for the line that says how to go on.
 inline std::string flags_of_ranks(const options& o) {
-    return (o.ranks > 1 ? " --ranks " + std::to_string(o.ranks) : "") +
+    return (o.ranks > 1 && !o.processes ? " --ranks " + std::to_string(o.ranks) : "") +
            (o.zero ? " --zero " + std::to_string(o.zero) : "") +
            (o.reduce.empty() ? "" : " --reduce " + o.reduce);
 }
 
 class report {
 public:
+    /// remark: a line more about the plan, or nothing.
     report(const options& o, const mpt::token_data& data, const mpt::gpt_config& config,
-           std::size_t P, std::size_t weight_bytes, mpt::optimizer_kind kind,
-           const machine_bytes& machine, long done)
-        : o_(o), data_(data), config_(config), P_(P), machine_(machine.name),
-          plan_(plan_memory(config, mpt::checkpointing::parse(o.checkpointing, o.layers),
-                            {weight_bytes, weight_bytes < 4 && !o.stochastic_rounding, kind},
-                            o.micro_batches, o.batch, machine)),
+           std::size_t P, const memory_plan& plan, const std::string& machine, long done,
+           const std::string& remark = "")
+        : o_(o), data_(data), config_(config), P_(P), machine_(machine), plan_(plan),
+          remark_(remark),
           metrics_(o.out + "/metrics.jsonl", done, [this](const auto& row) { keep(row, losses_); }),
           validations_(o.out + "/validation.jsonl", done,
                        [this](const auto& row) { keep(row, held_out_); }),
@@ -84,8 +84,7 @@ public:
         std::fprintf(stderr, "precision   %s, %s\n", o_.precision.c_str(), machine_.c_str());
         std::fprintf(stderr, "data        %s: %zu tokens to train on, %zu held out\n",
                      data_.name.c_str(), data_.train_end, data_.tokens.size() - data_.train_end);
-        if (o_.ranks > 1)
-            std::fprintf(stderr, "ranks       %s\n", words_of_ranks(o_).c_str());
+        if (o_.ranks > 1) std::fprintf(stderr, "ranks       %s\n", words_of_ranks(o_).c_str());
         std::fprintf(stderr,
                      "run         %ld steps of %s%d x %d x %d tokens: %.1f tokens a parameter, "
                      "%.1f epochs%s\n",
@@ -99,6 +98,7 @@ public:
                 std::fprintf(stderr, "  %-12s%10s  %s\n", to_string(mpt::kind(k)),
                              human(double(plan_.bytes[std::size_t(k)])).c_str(),
                              plan_.why[std::size_t(k)].c_str());
+        if (!remark_.empty()) std::fprintf(stderr, "  %s\n", remark_.c_str());
         std::fprintf(stderr, "folder      %s\n", o_.out.c_str());
     }
 
@@ -122,6 +122,33 @@ public:
     /// The account: measured beside formula, and how good the model is.
     void finish(const mpt::ledger& books, long steps, long skipped) const {
         draw();
+        account(books);
+        results(steps, skipped);
+    }
+    /// ... of several ranks.
+    void finish(const std::vector<rank_account>& all, std::size_t counted, long steps,
+                long skipped) const {
+        draw();
+        print_accounts(all, counted);
+        results(steps, skipped);
+    }
+
+    void stopped(long step, bool by_signal) const {
+        std::fprintf(
+            stderr,
+            "%s after step %ld of %ld, saved; to go on: %s./run train --resume --out %s%s\n",
+            by_signal ? "interrupted" : "stopped", step, o_.steps,
+            o_.processes ? ("mpirun -n " + std::to_string(o_.ranks) + ' ').c_str() : "",
+            o_.out.c_str(), flags_of_ranks(o_).c_str());
+    }
+
+    void sample_begins() const {
+        if (o_.sample_tokens > 0) std::printf("sample\n");
+        std::fflush(stdout);
+    }
+
+private:
+    void account(const mpt::ledger& books) const {
         std::printf("memory at its peak, bytes on the device\n  %-12s%16s%16s\n", "kind", "ledger",
                     "formula");
         for (int k = 0; k < mpt::kinds; ++k) {
@@ -134,6 +161,9 @@ public:
         const bool same = books.peak_total() == plan_.total();
         std::printf("  %-12s%16zu%16zu   %s\n", "total", books.peak_total(), plan_.total(),
                     same ? "equal" : "DIFFER");
+    }
+
+    void results(long steps, long skipped) const {
         std::printf("steps %ld, skipped %ld\n", steps, skipped);
         if (!held_out_.empty())
             std::printf(
@@ -146,19 +176,6 @@ public:
         std::fflush(stdout);
     }
 
-    void stopped(long step, bool by_signal) const {
-        std::fprintf(stderr,
-                     "%s after step %ld of %ld, saved; to go on: ./run train --resume --out %s%s\n",
-                     by_signal ? "interrupted" : "stopped", step, o_.steps, o_.out.c_str(),
-                     flags_of_ranks(o_).c_str());
-    }
-
-    void sample_begins() const {
-        if (o_.sample_tokens > 0) std::printf("sample\n");
-        std::fflush(stdout);
-    }
-
-private:
     // A word where a run means little for a model of this size.
     const char* advice(double tokens, double epochs) const {
         if (epochs > 40) return "; it will learn the text by heart: give more text or fewer steps";
@@ -213,6 +230,7 @@ private:
     std::size_t P_;
     std::string machine_;
     memory_plan plan_;
+    std::string remark_;
     std::vector<std::pair<double, double>> losses_, held_out_; // (step, loss)
     row_file metrics_, validations_;
     double bigram_;

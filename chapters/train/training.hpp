@@ -15,6 +15,10 @@
 
 #include "mpt/base/memory.hpp"          // memory, buffer
 #include "mpt/comm/communicator.hpp"    // communicator: rank, size, gather
+#include "mpt/dist/consistency.hpp"     // check_same_weights
+#include "mpt/dist/consolidate.hpp"     // shares, consolidate, distribute
+#include "mpt/dist/partition.hpp"       // partition
+#include "mpt/dist/strategy_sizes.hpp"  // sizes_of: what to allocate
 #include "mpt/nn/gpt.hpp"               // gpt: forward, backward; strategy
 #include "mpt/numeric/cast.hpp"         // cast
 #include "mpt/train/checkpoint.hpp"     // save_checkpoint, finish_checkpoint
@@ -31,6 +35,7 @@
 #include <memory>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 inline std::atomic<int> interrupted = 0; // ranks that are threads all look at it
 
@@ -42,6 +47,14 @@ inline void save_on_interrupt() {
     };
     std::signal(SIGINT, ask);
     std::signal(SIGTERM, ask);
+}
+
+/// Where in the layout the parameters lie that a rank updates: all, in ddp.
+inline mpt::pieces<float> owned_places(const options& o, const mpt::layout& map,
+                                       const mpt::partition& cut, int rank) {
+    if (o.zero == 0) return {{{nullptr, map.size()}, 0}};
+    return cut.pieces_of<float>(
+        rank, [&](int u) { return mpt::device_span<float>(nullptr, cut.shard(u)); });
 }
 
 /// What lives as long as the run. Every byte is in `mem`'s ledger. kind: what the optimizer keeps.
@@ -57,13 +70,16 @@ struct training {
           data_sum(mpt::hex8(mpt::crc32c(std::as_bytes(std::span(data.tokens))))), machine(o),
           mem(machine.mem), config(model_config(o, data.vocabulary)),
           ops(machine.template make<T>(o, config)), model(config, ops, o.seed),
-          held_(Machine::template strategy<T>(o, comm, ops, model.map)), strategy(*held_),
-          P(model.map.size()), weights(mem, mpt::kind::weights, P, "weights"),
-          grads_(mem, mpt::kind::grads, P, "gradients"),
-          sums_(mem, mpt::kind::sums, o.micro_batches > 1 ? P : 0, "fp32 sums of gradients"),
-          master_(mem, mpt::kind::master, o.stochastic_rounding ? 0 : mpt::master_size<T>(P),
+          held_(machine.template strategy<T>(o, comm, ops, model.map)), strategy(*held_),
+          P(model.map.size()), cut(model.map, comm.size()),
+          sizes(mpt::sizes_of(o.zero, model.map, cut, comm.rank(), o.micro_batches, when(o))),
+          weights(mem, mpt::kind::weights, sizes.weights, "weights"),
+          grads_(mem, mpt::kind::grads, sizes.micro, "gradients"),
+          sums_(mem, mpt::kind::sums, sizes.sum, "fp32 sums of gradients"),
+          master_(mem, mpt::kind::master,
+                  o.stochastic_rounding ? 0 : mpt::master_size<T>(sizes.owned),
                   "fp32 master weights"),
-          moments(mem, model.map, kind, o.seed),
+          moments(mem, model.map, kind, o.seed, owned_places(o, model.map, cut, comm.rank())),
           inputs(mem, mpt::kind::data, rows() * std::size_t(o.context), "inputs"),
           targets(mem, mpt::kind::data, rows() * std::size_t(o.context), "targets"),
           host_inputs(inputs.size()), host_targets(targets.size()) {
@@ -71,10 +87,48 @@ struct training {
         grads = {grads_.span(), sums_.span()};
     }
 
+    static mpt::reduce_mode when(const options& o) {
+        return reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;
+    }
+    /// What this rank has held and sent, beside what was planned.
+    rank_account account(const memory_plan& plan, const elements_sent& sent,
+                         const steps_taken& done) const {
+        rank_account a;
+        for (std::size_t k = 0; k < mpt::kinds; ++k) a.held[k] = mem.books.at_peak(mpt::kind(k));
+        a.planned = plan.bytes;
+        const std::size_t whole = o.zero == 0 ? P : cut.padded_size(),
+                          mine = o.zero == 0 ? P : cut.owned(comm.rank());
+        const auto padding = [&](std::size_t size) { // of a buffer, whole or this rank's part
+            return size == 0 ? 0 : size == whole ? whole - P : size - mine;
+        };
+        a.padding = sizeof(T) * (padding(sizes.weights) + padding(sizes.micro)) +
+                    sizeof(float) * padding(sizes.sum);
+        a.sent = sent;
+        a.promised =
+            planned_traffic(o, model.map, cut, comm.rank(), mpt::element_code<T>::value, done,
+                            o.optimizer == "lamb" ? 2 * model.map.tensors.size() : 0);
+        return a;
+    }
     static mpt::checkpointing plan(const options& o) {
         return mpt::checkpointing::parse(o.checkpointing, o.layers);
     }
     std::size_t rows() const { return std::size_t(o.batch); }
+    /// The bytes of this rank, by formula. ahead: does a micro-batch gather units ahead?
+    memory_plan planned(mpt::optimizer_kind kind, const machine_bytes& extra,
+                        bool ahead = true) const {
+        const parameter_cost each{sizeof(T), sizeof(T) < 4 && !o.stochastic_rounding, kind};
+        const mpt::checkpointing acts = plan(o);
+        memory_plan p = plan_memory(config, acts, each, o.micro_batches, o.batch, extra);
+        if (!shared(o)) return p;
+        const bool every = o.micro_batches == 1 || !reduces_once(o);
+        share_out(
+            p,
+            {o.zero, comm.size(), sizes,
+             kept_moments::sizes(model.map, kind, owned_places(o, model.map, cut, comm.rank())),
+             whole_units(o.zero, cut, acts, every, ahead), P},
+            each);
+        return p;
+    }
     /// My part of the weights becomes this: the master's, and the weights rounded to nearest.
     /// values(begin, span): fills the span with elements `begin` and on of the whole.
     template <class Values>
@@ -96,6 +150,28 @@ struct training {
             }
         }
         strategy.publish(weights.span());
+    }
+    /// A packed buffer of what I own, one span a unit; in ddp, where I own all, one span. entries:
+    /// as kept_moments::each says.
+    template <class U>
+    std::vector<mpt::device_span<U>> parts(mpt::device_span<U> packed,
+                                           kept_moments::entries entries) {
+        if (o.zero == 0) return {packed};
+        return shares_of(entries).by_unit(packed, comm.rank());
+    }
+    std::vector<mpt::device_span<T>> weight_parts() {
+        if (o.zero == 0) return {weights.span()};
+        std::vector<mpt::device_span<T>> mine(model.map.units.size());
+        for (const auto& [data, begin] : strategy.mine(weights.span()))
+            mine[std::size_t(model.map.tensor_of(begin).unit)] = data;
+        return mine;
+    }
+    mpt::shares shares_of(kept_moments::entries entries) const {
+        if (!entries) return mpt::shares(cut);
+        return mpt::shares(cut, [&](std::size_t begin, std::size_t size) {
+            return mpt::sizes_of_moments(model.map, mpt::pieces<float>{{{nullptr, size}, begin}}).*
+                   entries;
+        });
     }
     /// What the optimizer updates: my part, which on one rank is all.
     mpt::optimizer_state<T> owned() {
@@ -148,6 +224,8 @@ struct training {
     std::unique_ptr<mpt::strategy<T>> held_;
     mpt::strategy<T>& strategy;
     std::size_t P; // parameters
+    mpt::partition cut;
+    mpt::strategy_sizes sizes; // elements of the buffers below
     mpt::buffer<T> weights, grads_;
     mpt::buffer<float> sums_, master_;
     kept_moments moments;
@@ -178,19 +256,54 @@ inline std::vector<mpt::named_tensor> tensors_of(const std::vector<mpt::named_te
     return {{"", {size}, 0, size}};
 }
 
-/// Every buffer that a checkpoint keeps: each(file, what stands before a tensor's name, buffer).
-/// Weights that are their master's rounded copy are kept too: `sample` reads no more than them.
+/// A buffer that a checkpoint keeps, as this rank holds it.
+template <class U>
+struct saved_buffer {
+    const char *file, *prefix;             // what stands before a tensor's name
+    std::vector<mpt::device_span<U>> mine; // one span a unit; of all, in ddp
+    mpt::shares cut;                       // who has what
+};
+
+/// Every one of them: each(saved_buffer). Weights that are their master's rounded copy are kept
+/// too: `sample` reads no more than them. The same list on every rank.
 template <class T, class Machine, class Each>
 void saved_buffers(training<T, Machine>& run, Each each) {
-    each("weights", "", run.weights.span());
-    if (!mpt::own_master<T>) each("master", "", run.master_.span());
-    run.moments.each([&](const char* name, auto buffer) { each("moments", name, buffer); });
+    each(saved_buffer<T>{"weights", "", run.weight_parts(), run.shares_of({})});
+    if (!mpt::own_master<T> && !run.o.stochastic_rounding)
+        each(saved_buffer<float>{"master", "", run.parts(run.master_.span(), {}),
+                                 run.shares_of({})});
+    run.moments.each(
+        [&]<class U>(const char* name, mpt::device_span<U> x, kept_moments::entries entries) {
+            each(saved_buffer<U>{"moments", name, run.parts(x, entries), run.shares_of(entries)});
+        });
 }
 
-/// The rest of a checkpoint: options by their names, "scaler.KEY", counts. Random numbers and the
+/// All of it on rank 0's host, in `room` where it is not there already; nothing elsewhere.
+template <class T, class Machine, class U>
+std::span<U> consolidated(training<T, Machine>& run, const saved_buffer<U>& x,
+                          std::vector<U>& room) {
+    if (run.o.zero == 0)
+        return run.comm.rank() == 0 ? run.ops.on_host(x.mine[0], room) : std::span<U>();
+    if (run.comm.rank() == 0) room.resize(x.cut.total());
+    const std::vector<mpt::device_span<const U>> mine(x.mine.begin(), x.mine.end());
+    mpt::consolidate(run.comm, x.cut, mine, std::span<U>(room));
+    return room;
+}
+
+/// Throws where a rank has drifted away from the others; in zero3 a weight is on one rank alone.
+template <class T, class Machine>
+void check_ranks(training<T, Machine>& run) {
+    if (run.comm.size() == 1 || run.o.zero == 3) return;
+    mpt::check_same_weights<T>(run.ops, run.comm, run.model.map, run.strategy, run.weights.span());
+}
+
+/// A checkpoint, by all ranks: rank 0 writes what was theirs, so the files do not tell how many
+/// there were. Where one fails all end, and the checkpoint before stays. With it go options by
+/// their names, "scaler.KEY", counts. Random numbers and the
 /// place in the data need no words of their own: they are computed from seed and attempted_steps.
 template <class T, class Machine>
 void save(training<T, Machine>& run, const state& now, const std::string& dir) {
+    check_ranks(run);
     std::map<std::string, std::string> words = lasting(run.o);
     for (const auto& [key, value] : now.scale.state()) words["scaler." + key] = value;
     words["data_vocabulary"] = std::to_string(run.data.vocabulary);
@@ -200,13 +313,15 @@ void save(training<T, Machine>& run, const state& now, const std::string& dir) {
     const auto tensors = mpt::named_tensors(run.model.map.tensors);
     std::vector<mpt::checkpoint_file> files;
     std::vector<std::shared_ptr<void>> rooms; // the copies on the host, until all is written
-    saved_buffers(run, [&]<class U>(const char* file, const char* prefix, mpt::device_span<U> x) {
-        if (x.size() == 0) return;
+    saved_buffers(run, [&]<class U>(const saved_buffer<U>& x) {
+        const std::size_t size = x.cut.total();
+        if (size == 0) return;
         const auto room = std::make_shared<std::vector<U>>();
         rooms.push_back(room);
-        if (files.empty() || files.back().name != file) files.push_back({file, {}});
-        mpt::add_tensors(files.back().tensors, tensors_of(tensors, prefix, x.size()), prefix,
-                         std::span<const U>(run.ops.on_host(x, *room)));
+        const std::span<const U> all = consolidated(run, x, *room);
+        if (run.comm.rank() != 0) return;
+        if (files.empty() || files.back().name != x.file) files.push_back({x.file, {}});
+        mpt::add_tensors(files.back().tensors, tensors_of(tensors, x.prefix, size), x.prefix, all);
     });
     if (run.comm.rank() == 0)
         mpt::save_checkpoint(checkpoints_of(dir), std::uint64_t(now.attempted), std::move(files),
@@ -226,23 +341,36 @@ void load(training<T, Machine>& run, state& now, const std::string& folder) {
                "; give that text with --data, or begin another run");
     const std::string advice = mpt::advice(words, lasting(run.o));
     const auto tensors = mpt::named_tensors(run.model.map.tensors);
-    std::vector<std::function<void()>> to_device;
+    std::vector<std::function<void()>> put;
     std::map<std::string, std::unique_ptr<mpt::safetensors::reader>> readers;
     std::map<std::string, mpt::tensor_reads> reads;
-    saved_buffers(run, [&]<class U>(const char* file, const char* prefix, mpt::device_span<U> x) {
-        if (x.size() == 0) return;
-        auto& reader = readers[file];
-        if (!reader)
-            reader = std::make_unique<mpt::safetensors::reader>(saved.path(file), "checkpoint");
+    saved_buffers(run, [&]<class U>(const saved_buffer<U>& x) {
+        const std::size_t size = x.cut.total();
+        if (size == 0) return;
+        const bool sharded = run.o.zero > 0; // then rank 0 reads for all
         const auto room = std::make_shared<std::vector<U>>();
-        const std::span<U> host = run.ops.on_host(x, *room);
-        reads.try_emplace(file, *reader, advice)
-            .first->second.want(tensors_of(tensors, prefix, x.size()), prefix, host);
-        to_device.push_back([&run, x, room, host] { run.ops.copy_to_device(x, host); });
+        std::span<U> host;
+        if (!sharded) host = run.ops.on_host(x.mine[0], *room);
+        if (sharded && run.comm.rank() == 0) host = *room = std::vector<U>(size);
+        if (!host.empty()) {
+            auto& reader = readers[x.file];
+            if (!reader)
+                reader =
+                    std::make_unique<mpt::safetensors::reader>(saved.path(x.file), "checkpoint");
+            reads.try_emplace(x.file, *reader, advice)
+                .first->second.want(tensors_of(tensors, x.prefix, size), x.prefix, host);
+        }
+        put.push_back([&run, x, room, host, sharded] {
+            if (sharded)
+                mpt::distribute(run.comm, x.cut, std::span<const U>(host), x.mine);
+            else
+                run.ops.copy_to_device(x.mine[0], host);
+        });
     });
     for (const auto& [file, r] : reads) r.nothing_else();
     for (const auto& [file, r] : reads) r.read();
-    for (const auto& copy : to_device) copy();
+    for (const auto& one : put) one();
+    run.strategy.publish(run.weights.span());
     std::map<std::string, std::string> scaler;
     for (const auto& [key, value] : words)
         if (key.rfind("scaler.", 0) == 0) scaler[key.substr(7)] = value;
@@ -255,10 +383,19 @@ void load(training<T, Machine>& run, state& now, const std::string& folder) {
 template <class T, class Machine>
 void begin(training<T, Machine>& run) {
     if (!run.o.init.empty()) {
-        std::vector<float> all(run.P);
-        read_weights(run.o.init, mpt::named_tensors(run.model.map.tensors), all);
-        run.set_weights([&](std::size_t begin, std::span<float> part) {
-            std::copy_n(all.data() + begin, part.size(), part.data());
+        const bool sharded = run.o.zero > 0; // then rank 0 reads for all
+        std::vector<float> all(!sharded || run.comm.rank() == 0 ? run.P : 0);
+        if (!all.empty()) read_weights(run.o.init, mpt::named_tensors(run.model.map.tensors), all);
+        if (sharded) {
+            std::vector<float> mine(run.sizes.owned);
+            const mpt::device_span<float> packed(mine.data(), mine.size());
+            mpt::distribute(run.comm, run.shares_of({}), std::span<const float>(all),
+                            run.parts(packed, {}));
+            all.swap(mine);
+        }
+        const float* next = all.data(); // what I own, in order
+        run.set_weights([&](std::size_t, std::span<float> part) {
+            std::copy_n(std::exchange(next, next + part.size()), part.size(), part.data());
         });
     } else {
         run.set_weights([&](std::size_t begin, std::span<float> part) {

@@ -21,7 +21,7 @@ refused() {
     want=$1 text=$2; shift 2
     "$@" >out.txt 2>err.txt </dev/null; status=$?
     [ "$status" = "$want" ] || fail "status $status, wanted $want: $* ($(cat err.txt))"
-    grep -v '^\(model\|precision\|data\|run\|memory\|folder\|  [a-z]\|step\)' err.txt >lines.txt
+    grep -v '^\(model\|precision\|data\|ranks\|run\|memory\|folder\|  [a-z]\|step\)' err.txt >lines.txt
     [ "$(wc -l <lines.txt)" = 1 ] || fail "more than one line: $(cat lines.txt)"
     grep -qF -- "$text" lines.txt || fail "wanted '$text' in: $(cat lines.txt)"
     [ ! -s out.txt ] || fail "something on stdout: $(cat out.txt)"
@@ -42,6 +42,14 @@ same_run() { files_of "$1" >a.all; files_of "$2" >b.all; same a.all b.all; }
 differ_run() { files_of "$1" tensors >a.all; files_of "$2" tensors >b.all; differ a.all b.all; }
 tiny() { "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --batch 4 \
              --steps 12 --sample-tokens 20 "$@"; }
+# On several ranks. six: a small run of two micro-batches of a row a rank.
+six() { "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --batch 1 --micro-batches 2 \
+            --steps 6 --validate-every 6 --sample-tokens 3 "$@" >out.txt 2>err.txt || fail "$* ($(tail -n 1 err.txt))"; }
+overflows='--precision fp16 --dropout 0.1 --scale-start 5e5' # in its first step
+equal() { grep -q 'ranks: measured and formula are equal$' out.txt || fail "$*: $(cat out.txt)"; ok; }
+# like A B: losses, norms, scales, validation and all that was saved are the same bits.
+like() { rows "$1/metrics.jsonl" >a.rows; rows "$2/metrics.jsonl" >b.rows; same a.rows b.rows
+         same "$1/validation.jsonl" "$2/validation.jsonl"; same_run "$1" "$2"; }
 
 case $case_name in
 bad_input)
@@ -86,6 +94,14 @@ bad_input)
     refused 2 '--device' "$train" --device tpu
     refused 2 '--ranks 0: wanted 1 or more ranks' "$train" --ranks 0
     refused 2 '--reduce' "$train" --reduce never
+    refused 2 '--zero 4: wanted 0, 1, 2 or 3' "$train" --zero 4
+    refused 2 '--zero -1: wanted 0, 1, 2 or 3' "$train" --zero -1
+    refused 2 '--zero 3 with --device emulator: ranks are on the CPU' "$train" --zero 3 --device emulator
+    refused 2 '--narrate with one rank: it gathers and frees nothing' "$train" --narrate
+    refused 2 'RANK=1 WORLD_SIZE=4: on the CPU ranks are processes of MPI; start with mpirun -n 4' \
+        env RANK=1 WORLD_SIZE=4 "$train"
+    refused 2 'WORLD_SIZE is set and RANK is not' env WORLD_SIZE=4 "$train"
+    refused 1 'train: rank ' "$train" --ranks 3 --data nothing.txt
     refused 2 '--ranks 2 with --device emulator: ranks are on the CPU' "$train" --ranks 2 --device emulator
     refused 2 '--device-memory lots: not a number of bytes' "$train" --device-memory lots
     refused 2 '--stop-after 20 of --steps 12' "$train" --steps 12 --stop-after 20
@@ -404,7 +420,7 @@ metrics)
     "$train" --help >help.txt 2>err.txt || fail '--help fails'
     for o in precision steps stop-after micro-batches batch data layers heads kv-heads channels context \
              dropout checkpoint-activations lr seed threads out resume device-memory optimizer schedule momentum \
-             stochastic-rounding moments; do
+             stochastic-rounding moments ranks zero reduce narrate trace; do
         grep -q -- "--$o\b" help.txt || fail "--help has no --$o"; ok
     done
     ;;
@@ -683,6 +699,161 @@ emulator|cuda)
     refused 2 "--trace with --device $case_name" "$train" --device "$case_name" --trace x.json
     [ "$case_name${MPT_TEST_CUBLAS:-}" != cuda ] || refused 1 '--products cublas: this program was built without cuBLAS' \
         "$train" --device cuda --products cublas --data "$corpus"
+    ;;
+ranks)
+    for n in 1 2 3; do
+        for mode in once every; do
+            for zero in 0 1 2 3; do
+                six $overflows --ranks $n --zero $zero --reduce $mode --out $n$mode$zero
+                [ $n$zero = 10 ] || equal "$n ranks, zero$zero, $mode"
+                [ $zero = 0 ] || like $n${mode}0 $n$mode$zero
+            done
+        done
+        [ $n = 1 ] || { rows ${n}once0/metrics.jsonl >a.rows; rows ${n}every0/metrics.jsonl >b.rows; differ a.rows b.rows; }
+    done
+    grep -q '"skipped":true' 3once0/metrics.jsonl || fail 'no step was skipped'; ok
+    six $overflows --out alone; like alone 1once0; like alone 1every0 # nothing is added over one rank
+    grep -q '^memory at its peak' out.txt || fail "one rank: $(cat out.txt)"; ok
+    grep -q 'each rank' out.txt err.txt && fail "one rank: $(cat out.txt)"; ok
+    # by default once for ddp and zero1, every for zero2 and zero3
+    six $overflows --ranks 3 --out default0; like 3once0 default0
+    grep -q '^ranks       3 threads of this program, ddp, gradients reduced once a step$' err.txt || fail "$(cat err.txt)"; ok
+    six $overflows --ranks 3 --zero 3 --out default3; like 3every0 default3
+    # units that a validation has gathered are not gathered again: the table knows
+    six $overflows --ranks 3 --zero 3 --validate-every 2 --out often; equal 'validated in between'
+    six $overflows --ranks 3 --zero 3 --reduce once --out sums
+    grep -q '^  zero3 with gradients reduced once a window: each rank holds a whole sum of them, ' err.txt || fail "$(cat err.txt)"; ok
+    # other optimizers, and activations that are computed again
+    for how in "--optimizer lamb --lr 0.02 --precision fp32" "--optimizer adam8bit --precision bf16 --channels 48" \
+               "--moments bf16 --precision bf16 --stochastic-rounding" "--optimizer sgd --lr 0.1 --precision tf32" \
+               "--optimizer adam8bit --precision fp16 --checkpoint-activations every:1 --layers 3"; do
+        rm -rf how0 how1 how2 how3
+        for zero in 0 1 2 3; do
+            six $how --ranks 3 --zero $zero --reduce every --out how$zero; equal "$how, zero$zero"
+            [ $zero = 0 ] || like how0 how$zero
+        done
+    done
+    # one rank on the joined batch: the same samples and masks, sums in another order (bound: see emulator)
+    six --precision fp32 --dropout 0.1 --ranks 3 --zero 2 --out joined3
+    six --precision fp32 --dropout 0.1 --batch 3 --out joined1
+    losses() { sed 's/.*"loss":\([^,]*\),.*/\1/' "$1/metrics.jsonl"; }
+    losses joined1 >a.losses; losses joined3 >b.losses; differ a.losses b.losses
+    apart='{ d = $1 - $2; if (d < 0) d = -d; if (d > 3.8e-6) bad = 1; ++n } END { exit bad || n != 6 }'
+    paste a.losses b.losses | awk "$apart" || fail "more than rounding: $(paste a.losses b.losses)"; ok
+    six --precision fp32 --dropout 0.1 --batch 3 --seed 2 --out other; losses other >b.losses
+    paste a.losses b.losses | awk "$apart" && fail 'sabotage: another seed was let pass'; ok
+    # weights from a file, read for ranks that hold a part of them
+    "$bin/export" joined1 --to start.safetensors 2>err.txt || fail "$(cat err.txt)"
+    for zero in 0 3; do
+        "$train" --data "$corpus" --init start.safetensors --heads 4 --ranks 3 --zero $zero --batch 1 --steps 2 \
+            --sample-tokens 0 --out init$zero >out.txt 2>err.txt || fail "$(cat err.txt)"
+    done
+    like init0 init3
+    ;;
+rank_memory)
+    # A memory in which zero3 trains, and nobody else: refused by the name of what does not fit.
+    ladder() { "$train" --data "$corpus" --ranks 4 --layers 12 --context 64 --batch 1 --device-memory 18M \
+                   --steps 3 --stop-after 2 --validate-every 9 --threads 1 "$@"; }
+    n=0
+    for what in 'fp32 master weights' 'second moments' 'activations'; do
+        refused 1 ": memory: $what asks " ladder --zero $n --out small$n
+        grep -q '^train: rank [0-3]: .* bytes; of the budget of 18874368, [0-9]* are held and ' err.txt || fail "$(cat err.txt)"; ok
+        [ ! -e small$n ] || fail 'a refused run left its folder'; ok
+        n=$((n + 1))
+    done
+    ladder --zero 3 --out small3 >out.txt 2>err.txt || fail "zero3: $(tail -n 1 err.txt)"; equal zero3
+    # who gathers and frees what, in the first step and no other
+    six --ranks 2 --zero 3 --narrate --out told
+    for line in 'rank 1 gathers the weights of block 1: ' 'rank 0 frees the weights of embedding' \
+                'rank 1 adds up gradients of block 1 over ranks: ' 'rank 0 backward, micro-batch 1' 'rank 1 has updated '; do
+        grep -q "^$line" err.txt || fail "nobody says '$line': $(cat err.txt)"; ok
+    done
+    [ "$(grep -c '^rank [01] forward' err.txt)" = 4 ] || fail "2 ranks, 2 micro-batches: $(cat err.txt)"; ok
+    # a trace with rows of each rank
+    six --ranks 3 --zero 2 --trace trace.json --out traced
+    for r in 0 1 2; do
+        grep -q "\"name\":\"process_name\",.*\"pid\":$r,.*\"name\":\"rank $r\"" trace.json || fail "no rows of rank $r"; ok
+        grep -q "\"name\":\"reduce_scatter\",.*\"pid\":$r,\"tid\":1," trace.json || fail "no collective of rank $r"; ok
+        grep -q "\"name\":\"backward\",.*\"pid\":$r,\"tid\":0," trace.json || fail "no backward of rank $r"; ok
+    done
+    [ "$(head -n 1 trace.json)$(tail -n 1 trace.json)" = '[]' ] || fail 'the trace is not complete'; ok
+    [ "$(sed '1d;$d' trace.json | grep -vc '^{.*},\{0,1\}$')" = 0 ] || fail 'a row of the trace is broken'; ok
+    # Ctrl-C: all ranks stop after the same step
+    "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --batch 1 --steps 100000 --ranks 3 --zero 2 \
+        --out run >out.txt 2>err.txt & pid=$!
+    n=0; until [ -s run/metrics.jsonl ]; do n=$((n + 1)); [ $n -lt 300 ] || fail 'it does not begin'; sleep 0.1; done
+    kill -INT $pid; wait $pid; status=$?
+    [ $status = 130 ] || fail "status $status after Ctrl-C, wanted 130: $(cat err.txt)"; ok
+    grep -q 'interrupted after step .* saved; to go on: ./run train --resume --out run --ranks 3 --zero 2$' err.txt || fail "$(cat err.txt)"; ok
+    n=$(wc -l <run/metrics.jsonl)
+    "$train" --resume --out run --ranks 2 --stop-after $((n + 2)) --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+    [ "$(wc -l <run/metrics.jsonl)" = $((n + 2)) ] || fail 'the rows do not go on'; ok
+    ;;
+rank_checkpoints)
+    # Saved by n ranks, resumed by m: all stages go on alike, and as if nothing had happened where n is m.
+    go_on() { "$train" --resume --data "$corpus" --stop-after 4 --reduce every --out "$@" >out.txt 2>err.txt || fail "$* ($(tail -n 1 err.txt))"; }
+    writer=3
+    for n in 1 2 3 4 8; do
+        six $overflows --ranks $n --zero $writer --reduce every --stop-after 2 --out by$n
+        for m in 1 2 3 4 8; do
+            rm -rf ddp zero; cp -R by$n ddp; cp -R by$n zero
+            go_on ddp --ranks $m
+            go_on zero --ranks $m --zero $(((n + m) % 3 + 1)); equal "$n to $m"
+            like ddp zero
+            [ $n != $m ] || { six $overflows --ranks $n --reduce every --stop-after 4 --out through$n; like zero through$n; }
+        done
+        writer=$(((writer + 1) % 4))
+    done
+    differ_run by3 by4 # sabotage: who saw other samples has other weights
+    for how in "--optimizer adam8bit --precision bf16 --channels 48" "--optimizer lamb --lr 0.02 --precision fp32" \
+               "--moments bf16 --precision bf16 --stochastic-rounding"; do
+        rm -rf by3; six $how --ranks 3 --zero 3 --reduce every --stop-after 2 --out by3
+        for zero in 0 1 2 3; do rm -rf $zero; cp -R by3 $zero; go_on $zero --ranks 4 --zero $zero; [ $zero = 0 ] || like 0 $zero; done
+    done
+    # rank 0's disk is full: all end, and the old checkpoint stays
+    six $overflows --ranks 3 --zero 3 --stop-after 2 --out bad
+    there=$(find bad/checkpoints -type f -exec cksum {} + | sort)
+    (trap '' XFSZ; ulimit -f 300; "$train" --resume --out bad --data "$corpus" --ranks 3 --zero 3 >out.txt 2>err.txt); status=$?
+    [ "$status" = 1 ] || fail "status $status with a full disk: $(cat err.txt)"; ok
+    grep -q '^train: rank 0: checkpoint bad/checkpoints/step-00000003.tmp/.*: cannot be written past byte' err.txt || fail "$(cat err.txt)"; ok
+    [ "$(grep -c '^train: ' err.txt)" = 1 ] || fail "more than one line: $(cat err.txt)"; ok
+    [ "$(find bad/checkpoints -type f -exec cksum {} + | sort)" = "$there" ] || fail 'the old checkpoint has changed'; ok
+    "$train" --resume --out bad --data "$corpus" --ranks 3 --zero 3 >out.txt 2>err.txt || fail "with room again: $(cat err.txt)"; ok
+    # a checkpoint of another model is refused by all, in one line of rank 0, who reads it
+    "$bin/edit_manifest" "$(saved bad)" channels 64
+    refused 1 'train: rank 0: checkpoint bad/' "$train" --resume --out bad --data "$corpus" --ranks 3 --zero 1
+    ;;
+mpi)
+    [ -n "${MPT_MPIEXEC:-}" ] || { echo 'skipped: no MPI (Debian: libopenmpi-dev, openmpi-bin)'; exit 77; }
+    own=$train
+    printf '#!/bin/sh\nn=$1; shift\nexec %s $n "%s" "$@"\n' "$MPT_MPIEXEC" "$own" >job.sh; chmod +x job.sh
+    job() { n=$1; shift; train_of=$train; train=./job_$n.sh
+            printf '#!/bin/sh\nexec ./job.sh %s "$@"\n' $n >$train; chmod +x $train; six "$@"; train=$train_of; }
+    for how in '0 once' '1 every' '2 once' '3 every'; do
+        zero=${how% *} mode=${how#* }
+        six $overflows --ranks 3 --zero $zero --reduce $mode --out threads$zero
+        job 3 $overflows --zero $zero --reduce $mode --out processes$zero; equal "$how"
+        grep -q "^ranks       3 processes, .*, gradients reduced" err.txt || fail "$(cat err.txt)"; ok
+        like threads$zero processes$zero
+    done
+    # from threads to processes, and one trace of all
+    six $overflows --ranks 2 --zero 1 --reduce every --stop-after 3 --out moved
+    job 3 --resume --zero 3 --reduce every --trace trace.json --out moved
+    rm -rf stays; six $overflows --ranks 2 --zero 1 --reduce every --stop-after 3 --out stays
+    "$train" --resume --out stays --ranks 3 --reduce every --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
+    like moved stays
+    for r in 0 1 2; do grep -q "\"name\":\"all_gather\",.*\"pid\":$r,\"tid\":1," trace.json || fail "no rows of rank $r"; ok; done
+    [ "$(sed '1d;$d' trace.json | grep -vc '^{.*},\{0,1\}$')" = 0 ] || fail 'a row of the trace is broken'; ok
+    # wrong words: one line, of one process
+    said() { want=$1; shift; "$@" >out.txt 2>err.txt && fail "status 0: $*"
+             [ "$(grep -c 'train: ' err.txt)" = 1 ] || fail "wanted one line: $(cat err.txt)"
+             grep -qF -- "$want" err.txt || fail "wanted '$want': $(cat err.txt)"; ok; }
+    said '_SIZE=3 has started 3; leave --ranks out' ./job.sh 3 --ranks 2
+    said 'train: --zero 7: wanted' ./job.sh 3 --zero 7
+    # an error ends all; where all have it at once, each says its own
+    ./job.sh 3 --data "$corpus" --zero 3 --device-memory 1M --out refused >out.txt 2>err.txt && fail 'a budget that is too small was kept'
+    grep -q '^train: rank [0-2]: memory: .* asks ' err.txt || fail "$(cat err.txt)"; ok
+    [ ! -e refused ] || fail 'a refused run left its folder'; ok
     ;;
 *) fail "no case $case_name" ;;
 esac

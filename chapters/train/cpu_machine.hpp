@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// cpu_machine.hpp -- who computes on the CPU's plain loops, and which strategy its ranks follow.
+#pragma once
+#include "memory_plan.hpp"
+#include "options.hpp"
+
+#include "mpt/base/memory.hpp"       // memory
+#include "mpt/base/thread_pool.hpp"  // thread_pool
+#include "mpt/base/trace.hpp"        // trace
+#include "mpt/comm/communicator.hpp" // communicator
+#include "mpt/dist/ddp.hpp"          // ddp
+#include "mpt/dist/one_rank.hpp"     // one_rank
+#include "mpt/dist/zero1.hpp"        // zero1
+#include "mpt/dist/zero2.hpp"        // zero2
+#include "mpt/dist/zero3.hpp"        // zero3
+#include "mpt/nn/gpt_scratch.hpp"    // gpt_scratch
+#include "mpt/nn/loops.hpp"          // loops: the operations
+#include "mpt/nn/product.hpp"        // product_backend
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+struct cpu_machine {
+    using operations = mpt::loops;
+
+    explicit cpu_machine(const options& o) : pool(o.threads), mem(o.device_memory) {}
+
+    template <class T>
+    operations make(const options& o, const mpt::gpt_config& c) {
+        return {pool, mem, mpt::gpt_scratch<T>(c, o.batch, o.context), o.precision == "tf32"};
+    }
+    /// The one that --ranks, --zero and --reduce ask for.
+    template <class T>
+    std::unique_ptr<mpt::strategy<T>> strategy(const options& o, mpt::communicator& comm,
+                                               const operations& ops, const mpt::layout& map) {
+        using std::make_unique, mpt::zero1, mpt::zero2, mpt::zero3;
+        const int micros = o.micro_batches;
+        const auto mode = reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;
+        const auto told = [&](auto s) -> std::unique_ptr<mpt::strategy<T>> {
+            s->narrate.tell = [this](const std::string& line) { narrate(line); };
+            return s;
+        };
+        if (o.zero == 3)
+            return told(make_unique<zero3<T, operations>>(ops, map, comm, mem, micros, mode));
+        if (o.zero == 2)
+            return told(make_unique<zero2<T, operations>>(ops, map, comm, mem, micros, mode));
+        if (o.zero == 1)
+            return told(make_unique<zero1<T, operations>>(ops, map, comm, micros, mode));
+        if (comm.size() > 1)
+            return told(make_unique<mpt::ddp<T, operations>>(ops, map, comm, micros, mode));
+        return make_unique<mpt::one_rank<T, operations>>(ops, map);
+    }
+    void narrate(const std::string& line) const {
+        if (narrating) std::fprintf(stderr, "%s\n", line.c_str());
+    }
+    template <class T>
+    static machine_bytes extra(const options& o, const mpt::gpt_config& c) {
+        return {"products by " + mpt::product_backend() + ", " + std::to_string(o.threads) +
+                    " threads",
+                mpt::gpt_scratch<T>(c, o.batch, o.context) * std::size_t(o.threads), 0};
+    }
+
+    mpt::thread_pool pool;
+    mpt::memory mem;
+    bool narrating = false; // says what the strategy does
+};
+
+/// The rows of this rank in the run's trace; nullptr where none is asked for. Closed in finish().
+inline std::unique_ptr<mpt::trace> open_trace(const options& o, mpt::communicator& comm) {
+    if (o.trace.empty()) return nullptr;
+    const bool first = comm.rank() == 0;
+    auto rows = first ? std::make_unique<mpt::trace>(o.trace, 0, comm.size() > 1) : nullptr;
+    const double start = comm.max(first ? rows->start() : 0);
+    if (!first) rows = std::make_unique<mpt::trace>(o.trace, comm.rank(), start);
+    comm.seen = rows.get();
+    return rows;
+}
