@@ -45,8 +45,10 @@ public:
     /// Rank `rank` will call nothing more; `why`: the error that ended it, or nothing.
     void leave(int rank, const std::string& why) {
         const std::lock_guard hold(lock);
-        if (!why.empty()) fail(rank, named(rank, why));
-        if (unexplained_ && first_ == rank) failed_ = named(rank, why); // now it is known
+        if (!why.empty()) {
+            fail(rank, named(rank, why));
+            if (unexplained_ && first_ == rank) failed_ = named(rank, why); // now it is known
+        }
         gone_[std::size_t(rank)] = true;
         ++gone_count_;
         wake_all(); // do they wait for it?

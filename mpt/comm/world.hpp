@@ -65,20 +65,24 @@ void run_ranks(int n, Body body, double timeout = timeout_seconds(),
         live(0);
     } else {
         std::vector<std::thread> threads;
-        for (int rank = 0; rank < n; ++rank) try {
+        for (int rank = 0; rank < n; ++rank) {
+            try {
                 threads.emplace_back(live, rank);
             } catch (const std::system_error& e) {
                 run->leave(rank, join("there is no thread for it (", e.what(), ")"));
             }
+        }
         run->await_end(stuck);
         for (std::thread& t : threads) t.join();
     }
     if (run->first() < 0) return;
-    if (const std::exception_ptr cause = thrown[std::size_t(run->first())]) try {
+    if (const std::exception_ptr cause = thrown[std::size_t(run->first())]) {
+        try {
             std::rethrow_exception(cause);
         } catch (const std::exception&) {
             if (n == 1) throw;
         } // and one of another kind goes on as it is
+    }
     throw error(run->failed());
 }
 

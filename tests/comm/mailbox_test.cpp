@@ -48,7 +48,7 @@ TEST_CASE("a send meets a recv, whichever is first") {
 }
 
 TEST_CASE("the k-th send meets the k-th recv, whatever is waited for first") {
-    pair p;
+    pair p(2);
     const int x[3] = {1, 2, 3};
     int y[3] = {};
     const mailbox::ticket a = p.recv(y[0]), b = p.recv(y[1]), c = p.recv(y[2]);

@@ -111,6 +111,21 @@ TEST_CASE("an exception that drops something becomes the reason when it is known
         run.leave(1, e.what());
     }
     CHECK(run.failed() == "rank 1: the disk is full");
+    run_state caught(2, 60); // its rank caught the exception and went on
+    try {
+        struct dropped {
+            run_state& run;
+            ~dropped() {
+                const std::lock_guard hold(run.lock);
+                run.abandon(1, "a started all_reduce");
+            }
+        } handle{caught};
+        throw std::runtime_error("the disk is full");
+    } catch (const std::exception&) {
+        caught.leave(1, "");
+    }
+    CHECK(caught.failed() ==
+          "rank 1: a started all_reduce: an exception ends the rank before wait()");
     run_state mistake(2, 60);
     {
         const std::lock_guard hold(mistake.lock);
