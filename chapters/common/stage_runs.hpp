@@ -48,7 +48,8 @@ both_modes beside_ddp(claims& claim, int ranks, rank_plan p, const char* bytes, 
                     p.steps, ddp[0].digests.back(), zero[0].digests.back(), stage.c_str());
         equal &= zero[0].digests.back() == ddp[0].digests.back() && zero[0].losses == ddp[0].losses;
         held &= held_table(zero, p, sizeof(mpt::fp16));
-        sent &= sent_table(ddp, plain) & sent_table(zero, p);
+        sent &= sent_table(ddp, plain);
+        sent &= sent_table(zero, p);
         std::printf("\n");
         (mode == mpt::reduce_mode::once ? found.once : found.every) = std::move(zero);
     }
