@@ -22,7 +22,7 @@ says() {
 "$learn" list --json | grep -q '"id":"loss_scale"' || fail 'list --json lacks loss_scale'
 "$learn" hint loss_scale --level 3 | grep -q 'std::max' || fail 'hint 3 of loss_scale'
 says 'no exercise is called los' "$learn" hint los
-says 'loss_scale; ' "$learn" hint los
+says 'perhaps loss_scale, lost_policy; ' "$learn" hint los
 says 'The following argument was not expected' "$learn" tset
 says 'level' "$learn" hint loss_scale --level 4
 says 'format' "$learn" grade --format word
