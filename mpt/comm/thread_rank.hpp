@@ -68,8 +68,9 @@ public:
         std::vector<int> chosen; // ranks of this color
         for (int r = 0; r < size(); ++r)
             if (said[2 * std::size_t(r)] == color) chosen.push_back(r);
-        std::stable_sort(chosen.begin(), chosen.end(), [&](int a, int b) {
-            return said[2 * std::size_t(a) + 1] < said[2 * std::size_t(b) + 1];
+        std::sort(chosen.begin(), chosen.end(), [&](int a, int b) { // by (key, rank)
+            const double x = said[2 * std::size_t(a) + 1], y = said[2 * std::size_t(b) + 1];
+            return x != y ? x < y : a < b;
         });
         std::vector<int> names;
         for (const int r : chosen) names.push_back(of_->names[std::size_t(r)]);
