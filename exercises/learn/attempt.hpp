@@ -5,7 +5,10 @@
 #include "exercise.hpp"
 
 #include <array>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <random>
@@ -43,6 +46,16 @@ struct attempt {
 inline std::string fresh_seed() {
     std::random_device device;
     return mpt::join("0x", std::hex, device());
+}
+
+/// A seed as it is printed, or any whole number of 64 bits; throws where `text` is something else.
+inline std::uint64_t seed_of(const std::string& text) {
+    char* end = nullptr;
+    errno = 0;
+    const std::uint64_t seed = std::strtoull(text.c_str(), &end, 0);
+    mpt::check(!text.empty() && *end == 0 && errno == 0 && text[0] != '-', "--seed ", text,
+               ": wanted a whole number, such as 0x5eed or 7");
+    return seed;
 }
 
 /// From a compiler's output: the first error, and the lines that show it.

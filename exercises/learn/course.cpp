@@ -147,6 +147,7 @@ int run(int count, char** argument) {
     take->add_option("--details", details, "a folder for what each was told, NAME.json");
     take->final_callback([&] {
         if (seed.empty()) seed = fresh_seed();
+        seed_of(seed);
         const std::vector<exercise_info> list = chosen(exercises);
         const std::vector<submission> all =
             grade_submissions(from, list, build, secret, seed, jobs);

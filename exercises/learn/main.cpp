@@ -66,6 +66,7 @@ struct loop {
 
     attempt test(const exercise_info& e, std::string seed, bool every) {
         if (seed.empty()) seed = fresh_seed();
+        seed_of(seed);
         see.task(e, shop);
         const attempt a = grade_answer(e, build, seed, parameters_of(e, shop.student));
         see.show(a, shop.answer(e).string(), every);
@@ -294,6 +295,7 @@ int run(int count, char** argument) {
     grade->add_option("--seed", seed, "of the numbers to try; without it new ones");
     grade->add_option("--out", out, "a file; without it stdout");
     on(grade, [&] {
+        if (!seed.empty()) seed_of(seed);
         loop l;
         l.begin();
         std::vector<attempt> attempts;
@@ -328,12 +330,12 @@ int run(int count, char** argument) {
                                      "does the grader of ID (without it: of all) notice?");
     with_id(change, false);
     change->add_option("--count", most, "changes of an exercise at most; 0: all")
+        ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
     change->add_option("--seed", seed, "of the choice");
     on(change, [&] {
         const loop l;
-        const std::uint64_t chosen =
-            seed.empty() ? std::random_device()() : std::stoull(seed, nullptr, 0);
+        const std::uint64_t chosen = seed.empty() ? std::random_device()() : seed_of(seed);
         int tried = 0, noticed = 0, equivalent = 0;
         for (const exercise_info& e : l.all) {
             if (!id.empty() && e.id != id) continue;

@@ -57,6 +57,7 @@ grep -q '^ann,14,14,14$' "$dir/more.csv" || { fail 'secret parts'; cat "$dir/mor
 
 says 'is no folder' "$course" grade "$dir/none"
 says 'has no folders' "$course" grade "$dir/secret"
+says '--seed x: wanted a whole number' "$course" grade "$dir/in" --seed x
 says 'jobs' "$course" grade "$dir/in" --jobs 0
 says 'small letters' "$course" new 'Bad-Id' --chapter step
 says 'no chapter is called nowhere' "$course" new fine --chapter nowhere

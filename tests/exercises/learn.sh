@@ -25,6 +25,9 @@ says 'no exercise is called los' "$learn" hint los
 says 'perhaps loss_scale, lost_policy; ' "$learn" hint los
 says 'The following argument was not expected' "$learn" tset
 says 'level' "$learn" hint loss_scale --level 4
+says '--seed five: wanted a whole number' "$learn" mutate loss_scale --seed five
+says '--seed five: wanted a whole number' "$learn" grade --seed five
+says 'count' "$learn" mutate loss_scale --count -1
 says 'format' "$learn" grade --format word
 says 'no such folder' "$learn" --exercises "$dir/none" list
 
