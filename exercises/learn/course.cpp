@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // course -- for those who teach: a repository for students, grades of many, a new exercise.
 // `./run course` starts it; docs/teaching.md says how a term may go.
+#include "commands.hpp"
 #include "prove.hpp"
 #include "screen.hpp"
 #include "submissions.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <filesystem>
@@ -170,23 +169,12 @@ int run(int count, char** argument) {
         ->capture_default_str();
     make->final_callback([&] { begin_exercise(id, chapter, kind); });
 
-    try {
-        app.parse(count, argument);
-    } catch (const CLI::ParseError& e) {
-        if (e.get_exit_code() == 0) return app.exit(e);
-        std::fprintf(stderr, "course: %s; './run course --help' lists the commands\n", e.what());
-        return 2;
-    }
+    if (const auto ended = parse(app, "course", count, argument)) return *ended;
     return status;
 }
 
 } // namespace
 
 int main(int count, char** argument) {
-    try {
-        return run(count, argument);
-    } catch (const std::exception& e) {
-        std::fprintf(stderr, "%s\n", e.what());
-        return 1;
-    }
+    return guarded([&] { return run(count, argument); });
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // learn -- the learner's loop: templates, tests on every save, hints, grades. `./run learn`
 // starts it.
+#include "commands.hpp"
 #include "mutate.hpp"
 #include "prove.hpp"
 #include "screen.hpp"
-
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -374,23 +373,12 @@ int run(int count, char** argument) {
         }
     });
 
-    try {
-        app.parse(count, argument);
-    } catch (const CLI::ParseError& e) {
-        if (e.get_exit_code() == 0) return app.exit(e);
-        std::fprintf(stderr, "learn: %s; './run learn --help' lists the commands\n", e.what());
-        return 2;
-    }
+    if (const auto ended = parse(app, "learn", count, argument)) return *ended;
     return app.get_subcommands().empty() ? loop().watch() : status;
 }
 
 } // namespace
 
 int main(int count, char** argument) {
-    try {
-        return run(count, argument);
-    } catch (const std::exception& e) {
-        std::fprintf(stderr, "%s\n", e.what());
-        return 1;
-    }
+    return guarded([&] { return run(count, argument); });
 }

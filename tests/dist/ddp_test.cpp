@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "mpt/dist/ddp.hpp"
 
-#include "../train/rig.hpp"
+#include "units_rig.hpp"
 #include "mpt/comm/world.hpp"
 #include "mpt/dist/global_norm.hpp"
 #include "mpt/dist/one_rank.hpp"
@@ -15,39 +15,7 @@
 #include <vector>
 
 using namespace mpt;
-
-namespace {
-
-layout three_units() {
-    layout map;
-    map.add_unit("first");
-    map.add("a", {40, 20}, 1);
-    map.add("b", {3}, 0);
-    map.add_unit("middle");
-    map.add("c", {1}, 0);
-    map.add_unit("last");
-    map.add("d", {2000, 1}, 1);
-    return map;
-}
-
-template <class T>
-std::vector<T> gradient(const layout& map, int rank, int micro) {
-    return rig::numbers<T>(std::uint32_t(10 * rank + micro), map.size(), 1);
-}
-
-// What backward of micro-batch `micro` does to a strategy: the last unit first, unit 0 around all.
-template <class T>
-void backward(strategy<T>& s, const layout& map, gradients<T>& grads, int rank, int micro) {
-    const std::vector<T> g = gradient<T>(map, rank, micro);
-    s.collect(grads, 0);
-    for (int u = int(map.units.size()) - 1; u >= 0; --u) {
-        const device_span<T> to = s.collect(grads, u);
-        std::copy_n(g.data() + map.units[std::size_t(u)].begin, to.size(), to.data());
-        s.ready(grads, u, micro);
-    }
-}
-
-} // namespace
+using rig::backward, rig::gradient, rig::three_units;
 
 TEST_CASE_TEMPLATE("a window's gradients are the sum over ranks, in either mode", T, float, fp16,
                    bf16) {
@@ -62,7 +30,8 @@ TEST_CASE_TEMPLATE("a window's gradients are the sum over ranks, in either mode"
                         std::vector<T> micro(map.size());
                         std::vector<float> sum(micros > 1 ? map.size() : 0, NAN);
                         gradients<T> grads{rig::span(micro), rig::span(sum)};
-                        for (int k = 0; k < micros; ++k) backward(s, map, grads, comm.rank(), k);
+                        for (int k = 0; k < micros; ++k)
+                            backward(s, map, grads, gradient<T>(map, comm.rank(), k), k);
                         const owned_gradients<T> own = s.finish(grads);
 
                         // The same sums, taken here in the order that the mode promises.
@@ -114,7 +83,7 @@ TEST_CASE("the norm is one for all ranks, and the same as one rank's over all") 
             ddp<float> s(m.on, map, comm, 1);
             std::vector<float> g(map.size());
             gradients<float> grads{rig::span(g), {}};
-            backward(s, map, grads, 0, 0); // the same on every rank
+            backward(s, map, grads, gradient<float>(map, 0, 0), 0); // the same on every rank
             const owned_gradients<float> own = s.finish(grads);
             const float N = float(ranks);
             for (float& x : g) x /= N;

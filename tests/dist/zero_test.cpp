@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Stages 1, 2, 3 on gradients and weights that are made up: who gets what.
-#include "../train/rig.hpp"
+#include "units_rig.hpp"
 #include "mpt/comm/world.hpp"
 #include "mpt/dist/global_norm.hpp"
 #include "stages.hpp"
@@ -17,40 +17,11 @@
 #include <vector>
 
 using namespace mpt;
+using rig::backward, rig::gradient, rig::three_units;
 using rig::refusal;
 using rig::says;
 
 namespace {
-
-layout three_units() {
-    layout map;
-    map.add_unit("first");
-    map.add("a", {40, 20}, 1);
-    map.add("b", {3}, 0);
-    map.add_unit("middle");
-    map.add("c", {1}, 0);
-    map.add_unit("last");
-    map.add("d", {2000, 1}, 1);
-    return map;
-}
-
-template <class T>
-std::vector<T> gradient(const layout& map, int rank, int micro) {
-    return rig::numbers<T>(std::uint32_t(10 * rank + micro), map.size(), 1);
-}
-
-// What backward of micro-batch `micro` does to a strategy: the last unit first, unit 0 around all.
-template <class T>
-void backward(strategy<T>& s, const layout& map, gradients<T>& grads, const std::vector<T>& g,
-              int micro) {
-    const device_span<T> around = s.collect(grads, 0);
-    for (int u = int(map.units.size()) - 1; u >= 0; --u) {
-        const device_span<T> to = u > 0 ? s.collect(grads, u) : around;
-        REQUIRE(to.size() == map.units[std::size_t(u)].size());
-        std::copy_n(g.data() + map.units[std::size_t(u)].begin, to.size(), to.data());
-        s.ready(grads, u, micro);
-    }
-}
 
 // The sums over ranks and micro-batches as the modes promise them.
 template <class T>
