@@ -160,8 +160,7 @@ int loop::watch() {
         }
         see.progress(shop, all);
         std::filesystem::file_time_type seen{};
-        bool moved = false;
-        while (!moved) {
+        for (;;) {
             const auto saved = std::filesystem::last_write_time(shop.answer(*e));
             if (saved != seen) {
                 seen = saved;

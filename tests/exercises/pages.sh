@@ -16,6 +16,9 @@ found=$(
         grep -q "^// .*chapters\{0,1\} \(.* \)\{0,1\}$number\>" "exercises/$id/solution.cpp" ||
             echo "exercises/$id/solution.cpp: does not say chapter $number"
     done
+    count=$(find exercises -name exercise.json | wc -l)
+    [ ! -e README.md ] || grep -q " $count exercises" README.md ||
+        echo "README.md: does not say that there are $count exercises"
     # docs/teaching.md: the minutes of a week are those of its exercises, and every exercise has a week
     if [ -e docs/teaching.md ]; then
         for json in exercises/*/exercise.json; do

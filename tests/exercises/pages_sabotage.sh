@@ -22,6 +22,8 @@ echo 'nothing' >"$dir/docs/chapter_07_step.md"; fails 'does not name the exercis
 echo '// The statement: chapter 17.' >"$dir/exercises/one/solution.cpp"; fails 'does not say chapter 7'
 # shellcheck disable=SC2016
 echo 'and `./run learn test two`' >>"$dir/docs/chapter_07_step.md"; fails 'the exercise two does not exist'
+echo 'with 2 exercises' >"$dir/README.md"; fails 'does not say that there are 1 exercises'
+rm "$dir/README.md"
 sed -i 's/}/, "minutes": 5}/' "$dir/exercises/one/exercise.json"
 echo '| 1 | 7 | one | 6 | why |' >"$dir/docs/teaching.md"; fails 'week 1 takes 5 minutes, not 6'
 echo '| 1 | 7 | two | 0 | why |' >"$dir/docs/teaching.md"; fails 'no week has one'
