@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace mpt;
@@ -305,9 +307,14 @@ TEST_CASE("what the errors say") {
               odd->barrier();
               comm.barrier();
           }) == "rank 3: the disk is full");
-    CHECK(first(2, [](communicator& comm) {
+    std::atomic<bool> dropped{false};  // rank 0 stays away until then, or it would see a mismatch
+    CHECK(first(2, [&](communicator& comm) {
               std::vector<float> x(7);
-              if (comm.rank() == 1) handle dropped = comm.start_all_reduce(rig::span(x));
+              if (comm.rank() == 1) {
+                  static_cast<void>(comm.start_all_reduce(rig::span(x)));
+                  dropped = true;
+              }
+              while (!dropped) std::this_thread::yield();
               comm.barrier();
           }) == "rank 1: a started all_reduce: dropped before wait()");
     CHECK_THROWS_AS(run_ranks(2,
