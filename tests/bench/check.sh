@@ -21,6 +21,7 @@ case $name in
     product) rows='own loop|own loop, of plain|matmul fp16|matmul bf16' ;;
     attention) rows='forward, T|backward, T|both ways, T|bytes, T' ;;
     collectives) rows='2 x 25 MiB fp32, of the ring|2 x 25 MiB fp32, of a leader|2 x 25 MiB fp32, of memory|4 x 25 MiB fp32, of memory|2 x 1 MiB fp32, of the ring|2 x 25 MiB bf16, of memory' ;;
+    mpi) rows='2 processes, 25 MiB fp32|2 processes, 1 MiB fp32' ;;
     simt) rows='barrier, block of 32|shuffle, block of 1024|barrier, block of 256, to switch|no waits, y += x' ;;
     cuda) rows='copy by a kernel|cast fp32 to fp16|cast bf16 to fp32|AdamW, fused|AdamW, stochastic|AdamW, 8-bit|layernorm forward|layernorm backward|softmax forward|softmax backward|cross-entropy, one pass|matmul naive|matmul registers|matmul wmma tf32|matmul wmma fp16|matmul wmma bf16|attention forward|attention backward|attention both|product with bias, cuBLASLt|GPT-2 124M step, bf16, of cuBLAS|GPT-2 124M step, products by kernels' ;;
     memory) rows='buffers of|VmHWM, fp16|VmHWM, fp32' ;;
