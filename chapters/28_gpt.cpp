@@ -124,6 +124,7 @@ int train(const choices& o) {
     }
 
     claims claim;
+    // expect: 120576 parameters, 2 x 4 x 64 tokens a step
     // expect: [holds] peak bytes measured = bytes by formula
     claim(equal, "peak bytes measured = bytes by formula");
     // expect: [holds] skipped steps cost no warm-up
