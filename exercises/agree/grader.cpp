@@ -8,7 +8,10 @@ using namespace grade;
 
 namespace {
 
+constexpr float rate = 0.1f;
+
 struct all_ranks {
+    std::vector<float> start;
     std::vector<std::vector<float>> w;
     std::vector<run> state;
     std::vector<int> applied;
@@ -18,8 +21,8 @@ struct all_ranks {
 all_ranks tried(int ranks, std::size_t n, int bad, std::size_t element,
                 std::vector<std::vector<std::vector<float>>>& g) {
     all_ranks all;
-    const std::vector<float> start = any().list(n);
-    all.w.assign(std::size_t(ranks), start);
+    all.start = any().list(n);
+    all.w.assign(std::size_t(ranks), all.start);
     all.state.resize(std::size_t(ranks));
     all.applied.resize(std::size_t(ranks));
     g.assign(3, {});
@@ -29,9 +32,29 @@ all_ranks tried(int ranks, std::size_t n, int bad, std::size_t element,
     on_ranks(ranks, [&](mpt::communicator& comm) {
         const auto me = std::size_t(comm.rank());
         for (int k = 0; k < 3; ++k)
-            all.applied[me] += step(comm, all.state[me], all.w[me], g[std::size_t(k)][me], 0.1f);
+            all.applied[me] += step(comm, all.state[me], all.w[me], g[std::size_t(k)][me], rate);
     });
     return all;
+}
+
+// Rank 0's weights are those of the steps that were not skipped, each with the scale it had.
+void moved(const std::string& where, const all_ranks& all, int ranks, bool skips,
+           const std::vector<std::vector<std::vector<float>>>& g) {
+    for (std::size_t i = 0; i < all.start.size(); ++i) {
+        double w = all.start[i], size = std::abs(w);
+        for (std::size_t k = 0; k < 3; ++k) {
+            if (skips && k == 1) continue;
+            const double of = rate / (skips && k == 2 ? 512 : 1024);
+            for (const std::vector<float>& x : g[k]) {
+                w -= of * double(x[i]);
+                size += of * std::abs(double(x[i]));
+            }
+        }
+        within("w after three steps, " + where, all.w[0][i], w, 3 * (ranks + 3) * 0x1p-24 * size,
+               "three times a sum over the ranks, a quotient, a product and a difference in fp32",
+               "each step is w -= rate * sum / scale",
+               mpt::join("element ", i, " of ", all.start.size()));
+    }
 }
 
 } // namespace
@@ -47,6 +70,7 @@ PART("without an overflow all ranks have the sum's step", 3) {
             same<float>(mpt::join("w on rank ", r, " beside rank 0's"), all.w[r], all.w[0],
                         "all gather the same");
         }
+        moved(mpt::join(ranks, " ranks"), all, ranks, false, g);
     }
 }
 PART("an overflow in another rank's shard skips the step on all", 5) {
@@ -68,6 +92,7 @@ PART("an overflow in another rank's shard skips the step on all", 5) {
                 same<float>("w, " + where, all.w[r], all.w[0],
                             "ranks that decide alone drift apart");
             }
+            moved(mpt::join(ranks, " ranks, step 1 skipped"), all, ranks, true, g);
         }
 }
 PART("a skipped step changes nothing and sends no weights", 2) {
@@ -75,7 +100,7 @@ PART("a skipped step changes nothing and sends no weights", 2) {
     on_ranks(4, [&](mpt::communicator& comm) {
         std::vector<float> w = before, g(8, comm.rank() == 2 ? HUGE_VALF : 1.0f);
         run state;
-        step(comm, state, w, g, 0.1f);
+        step(comm, state, w, g, rate);
         same<float>("w after a skipped step", w, before, "not a bit");
         equals("all_gathers of a skipped step", comm.sent.of(mpt::verb::all_gather).calls,
                std::size_t(0), "there is nothing new to gather");

@@ -32,6 +32,7 @@ std::uint16_t expected(float x, int mode) {
 
 void check(float x, int mode, const char* why) {
     const std::uint16_t found = to_bf16(x, mode), want = expected(x, mode);
+    if (found == want) return; // no words for 300,000 numbers
     equals(
         mpt::join("mode ", mode, ", bf16 of ", hex(std::bit_cast<std::uint32_t>(x), 8), " = ", x),
         hex(found, 4), hex(want, 4), why);

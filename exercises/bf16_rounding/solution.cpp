@@ -14,9 +14,8 @@ std::uint16_t to_bf16(float x, int mode) {
     std::uint32_t bits;
     std::memcpy(&bits, &x, sizeof bits);
     const std::uint32_t magnitude = bits & 0x7FFFFFFF; // infinity is 0x7F800000, NaN above it
-    //< round: NaN first, then what each mode adds, about 8 lines
+    //< round: NaN first, then what each mode adds, about 6 lines
     if (magnitude > 0x7F800000) return std::uint16_t((bits >> 16) | 0x0040);
-    if (magnitude == 0x7F800000) return std::uint16_t(bits >> 16);
     const bool negative = bits >> 31;
     if (mode == 0) bits += 0x7FFF + ((bits >> 16) & 1);
     if (mode == 2 && !negative) bits += 0xFFFF;

@@ -26,7 +26,7 @@ struct verdict {
     std::string status; // right, wrong, todo, error, crash, timeout
     std::string what, where, found, expected, tolerance, why;
     std::string printed; // the end of what the answer wrote
-    double seconds = 0;
+    double seconds = 0, cpu_seconds = 0; // that passed; that it computed
     bool right() const { return status == "right"; }
 };
 
@@ -48,7 +48,7 @@ struct result {
     int status = 0; // of waitpid
     bool late = false;
     std::string said, printed; // through the pipe; on stdout and stderr
-    double seconds = 0;
+    double seconds = 0, cpu_seconds = 0;
 };
 
 /// `arguments` with "--fd N" appended; all that it started ends with it.
@@ -110,7 +110,10 @@ inline result run(std::vector<std::string> arguments, const limits& most) {
         }
     }
     kill(-child, SIGKILL);
-    waitpid(child, &r.status, 0);
+    rusage used{};
+    wait4(child, &r.status, 0, &used);
+    const auto of = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+    r.cpu_seconds = of(used.ru_utime) + of(used.ru_stime);
     close(line[0]);
     close(out[0]);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
@@ -132,7 +135,7 @@ inline verdict run_part(const std::string& program, int number, const std::strin
     }
     const children::result r = children::run(arguments, most);
     verdict v;
-    v.seconds = r.seconds;
+    v.seconds = r.seconds, v.cpu_seconds = r.cpu_seconds;
     v.printed = r.printed;
     const std::size_t end = r.said.find('\n');
     if (end != std::string::npos && end + 1 == r.said.size()) {
@@ -153,7 +156,7 @@ inline verdict run_part(const std::string& program, int number, const std::strin
     }
     if (!v.status.empty() && !r.late) return v;
     v = {};
-    v.seconds = r.seconds;
+    v.seconds = r.seconds, v.cpu_seconds = r.cpu_seconds;
     v.printed = r.printed;
     v.status = r.late ? "timeout" : "crash";
     if (r.late)

@@ -3,7 +3,6 @@
 // fails: NaN stays NaN, infinity infinity
 //< round
     const bool negative = bits >> 31;
-    if (magnitude == 0x7F800000) return std::uint16_t(bits >> 16);
     if (mode == 0) bits += 0x7FFF + ((bits >> 16) & 1);
     if (mode == 2 && !negative) bits += 0xFFFF;
     return std::uint16_t(bits >> 16);

@@ -3,7 +3,6 @@
 // fails: ties go to even
 //< round
     if (magnitude > 0x7F800000) return std::uint16_t((bits >> 16) | 0x0040);
-    if (magnitude == 0x7F800000) return std::uint16_t(bits >> 16);
     const bool negative = bits >> 31;
     if (mode == 0) bits += 0x8000;
     if (mode == 2 && !negative) bits += 0xFFFF;
