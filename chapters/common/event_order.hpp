@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// event_order.hpp -- what begins and ends in which order, on any thread; and meetings: one waits for
-// what is to happen beside it. No clock decides: two things overlapped if each began before the
+// event_order.hpp -- what begins and ends in which order, on any thread; and meetings: one waits
+// for what is to happen beside it. No clock decides: two things overlapped if each began before the
 // other's end, and where one was held until then, it was no accident.
 #pragma once
 #include <algorithm>
