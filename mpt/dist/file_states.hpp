@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// @file file_states.hpp
 /// An optimizer's states in files, behind a few buffers (ZeRO-Infinity).   tier 6, needs:
-/// base/disk.hpp base/memory.hpp base/trace.hpp comm/handle.hpp comm/progress.hpp
+/// base/memory.hpp base/trace.hpp comm/handle.hpp comm/progress.hpp dist/file_settings.hpp
 /// dist/state_file.hpp dist/state_store.hpp nn/params.hpp
 ///
 /// Idea     Part k has buffer k mod B. What happens to a buffer happens in order, on a thread of
@@ -16,40 +16,24 @@
 /// Source   Rajbhandari et al. 2021, ZeRO-Infinity, arXiv:2104.07857, section 6.3
 /// See      offload.hpp, tests/dist/file_states_test.cpp
 #pragma once
-#include "mpt/base/disk.hpp"        // disk
-#include "mpt/base/memory.hpp"      // memory, buffer
-#include "mpt/base/trace.hpp"       // trace, range
-#include "mpt/comm/handle.hpp"      // handle
-#include "mpt/comm/progress.hpp"    // progress
-#include "mpt/dist/state_file.hpp"  // state_file, record_id
-#include "mpt/dist/state_store.hpp" // state_store, state_part
-#include "mpt/nn/params.hpp"        // pieces, layout
+#include "mpt/base/memory.hpp"        // memory, buffer
+#include "mpt/base/trace.hpp"         // trace, range
+#include "mpt/comm/handle.hpp"        // handle
+#include "mpt/comm/progress.hpp"      // progress
+#include "mpt/dist/file_settings.hpp" // file_settings, record_buffer, new_run
+#include "mpt/dist/state_file.hpp"    // state_file, record_id
+#include "mpt/dist/state_store.hpp"   // state_store, state_part
+#include "mpt/nn/params.hpp"          // pieces, layout
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 namespace mpt {
-
-struct file_settings {
-    std::string folder;            // that exists; on a fast disk
-    int rank = 0;                  // part of the files' names
-    std::size_t part = 1 << 18;    // elements: a record is 3 MiB with Adam
-    int buffers = 3;               // one is read, one updated, one written
-    mpt::trace* seen = nullptr;    // a bar for each read and write
-    const disk& calls = real_disk; // of the files
-};
-
-/// A number that no other run has.
-inline std::uint64_t new_run() {
-    std::random_device r;
-    return std::uint64_t(r()) << 32 | r();
-}
 
 /// Queue: a thread of a buffer's own; tests pass ones that are wrong.
 template <class T, class Queue = progress>
@@ -86,13 +70,13 @@ public:
         const block& b = this->parts()[k];
         slot& s = of(k);
         s.way.wait();
-        W* const at = reinterpret_cast<W*>(s.record.data() + state_file::seal_bytes);
+        W* const at = s.room.template payload<W>();
         const std::size_t n = b.size();
         if (written_[k] == 0) {
             std::fill_n(at, n, W(NAN));
             std::fill_n(at + n, std::size_t(this->moments()) * n, W(0));
         } else {
-            file(k).check_seal(id(k), s.record); // it is the one: the read is over
+            file(k).check_seal(id(k), s.room.record); // it is the one: the read is over
         }
         const auto part = [&](int i) {
             return i <= this->moments() ? device_span<W>(at + std::size_t(i) * n, n)
@@ -114,7 +98,8 @@ public:
                     file(k).write(was, record(s, k));
                 }
                 if (!there) return;
-                std::fill_n(s.record.begin(), state_file::seal_bytes, std::byte(0xFF)); // nobody's
+                std::fill_n(s.room.record.begin(), state_file::seal_bytes,
+                            std::byte(0xFF)); // nobody's
                 const range r = bar("read", next);
                 file(next).read(wanted, record(s, next));
             },
@@ -136,16 +121,8 @@ public:
 
 private:
     struct slot {
-        slot(memory& mem, std::size_t bytes)
-            : room(mem, kind::temp, bytes + direct_file::alignment, "buffer of states",
-                   place::host) {
-            void* at = room.span().data();
-            std::size_t space = room.size();
-            std::align(direct_file::alignment, bytes, at, space);
-            record = {static_cast<std::byte*>(at), bytes};
-        }
-        buffer<std::byte> room;
-        std::span<std::byte> record; // of `room`, where the disk takes it
+        slot(memory& mem, std::size_t bytes) : room(mem, bytes, "buffer of states") {}
+        record_buffer room;
         Queue io;
         handle way; // of the last that was asked of io
     };
@@ -156,7 +133,7 @@ private:
     slot& of(std::size_t k) { return *slots_[k % slots_.size()]; }
     const state_file& file(std::size_t k) const { return *files_[this->parts()[k].piece]; }
     std::span<std::byte> record(const slot& s, std::size_t k) const {
-        return s.record.first(state_file::record_bytes(payload(this->parts()[k])));
+        return s.room.record.first(state_file::record_bytes(payload(this->parts()[k])));
     }
     record_id id(std::size_t k) const {
         record_id i = ids_[k];

@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: MIT
 /// @file offload.hpp
 /// An optimizer's step with its states outside of the device.              tier 6, needs:
-/// base/memory.hpp base/trace.hpp comm/handle.hpp dist/state_store.hpp dist/transfers.hpp
-/// nn/cpu.hpp nn/params.hpp nn/strategy.hpp train/update_pass.hpp
+/// base/memory.hpp base/trace.hpp dist/device_weights.hpp dist/state_store.hpp
+/// dist/transfers.hpp dist/weight_place.hpp nn/cpu.hpp nn/params.hpp nn/strategy.hpp
+/// train/update_pass.hpp
 ///
 /// Idea     offload wraps the optimizer, not the strategy: it takes gradients on the host, whoever
 ///          brought them there, and what the rank owns of the weights, wherever they are. A part's
 ///          update is the optimizer's own step on that part, by the CPU; its weights travel to the
-///          device from one of two buffers while the next part is updated into the other.
+///          device, or to a file, while the next part is updated.
 /// Formula  states of none = host = file, bit for bit: an element's update needs no other's
-/// Costs    device: nothing but weights.  host: 2 parts of weights, beside the store.
-///          traffic: sizeof(T) bytes a parameter owned to the device
+/// Costs    device: nothing but weights.  host: what the store and the weights' target have
 /// Breaks   optimizers that need a whole tensor before they move a weight (LAMB), or keep moments
 ///          in other forms (8 bits, bf16): refused when compiled. An error in the middle: some
 ///          parts are a step ahead, so every later step is refused
 /// Source   Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840, section 5 (copies under the update)
-/// See      host_states.hpp, file_states.hpp, leaving_rank.hpp, tests/dist/offload_test.cpp
+/// See      host_states.hpp, file_states.hpp (stores), device_weights.hpp, host_weights.hpp,
+///          file_weights.hpp (targets), leaving_rank.hpp, tests/dist/offload_test.cpp
 #pragma once
-#include "mpt/base/memory.hpp"       // memory, buffer
-#include "mpt/base/trace.hpp"        // trace, range
-#include "mpt/comm/handle.hpp"       // handle
-#include "mpt/dist/state_store.hpp"  // state_store, state_part
-#include "mpt/dist/transfers.hpp"    // transfers
-#include "mpt/nn/cpu.hpp"            // cpu
-#include "mpt/nn/params.hpp"         // pieces, layout
-#include "mpt/nn/strategy.hpp"       // owned_gradients
-#include "mpt/train/update_pass.hpp" // optimizer_state
+#include "mpt/base/memory.hpp"         // memory
+#include "mpt/base/trace.hpp"          // trace, range
+#include "mpt/dist/device_weights.hpp" // device_weights
+#include "mpt/dist/state_store.hpp"    // state_store, state_part
+#include "mpt/dist/transfers.hpp"      // transfers
+#include "mpt/dist/weight_place.hpp"   // weight_target
+#include "mpt/nn/cpu.hpp"              // cpu
+#include "mpt/nn/params.hpp"           // pieces, layout
+#include "mpt/nn/strategy.hpp"         // owned_gradients
+#include "mpt/train/update_pass.hpp"   // optimizer_state
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace mpt {
 
@@ -60,20 +64,21 @@ public:
     /// mine: as strategy::mine() says, and as `store` was made for. All outlive it.
     offload(memory& mem, pieces<T> mine, state_store<T>& store, transfers& copies,
             mpt::trace* seen = nullptr)
-        : mine_(std::move(mine)), store_(store), copies_(copies), seen_(seen) {
-        for (slot& s : slots_)
-            s.weights =
-                buffer<T>(mem, kind::weights, store.largest(), "weights on their way", place::host);
-    }
+        : here_(std::make_unique<device_weights<T>>(mem, std::move(mine), store.largest(), copies,
+                                                    seen)),
+          weights_(*here_), store_(store), seen_(seen) {}
+    /// weights: where the new ones go, if not to the device; `store` was made for its mine().
+    offload(weight_target<T>& weights, state_store<T>& store, mpt::trace* seen = nullptr)
+        : weights_(weights), store_(store), seen_(seen) {}
 
     /// One step; arguments, errors and bits as adamw::step, of gradients in host memory. Returns
-    /// when the weights on the device are the new ones.
+    /// when the new weights are where they belong.
     template <class Rule, class G>
     void step(Rule& rule, const cpu& host, const layout& map, const pieces<G>& grads, double factor,
               double lr) {
         static_assert(updates_in_parts<Rule, T>, "offload: this optimizer needs more than a part");
         require_whole();
-        check_same_pieces("offload: weights and gradients", mine_, grads);
+        check_same_pieces("offload: weights and gradients", weights_.mine(), grads);
         check(rule.moments() == store_.moments(), "offload: the optimizer keeps ", rule.moments(),
               " numbers a weight, the store ", store_.moments(), "; make both for one optimizer");
         if (store_.parts().empty())
@@ -82,11 +87,9 @@ public:
         const Rule before = rule;
         for (std::size_t k = 0; k < store_.parts().size(); ++k) {
             const block& b = store_.parts()[k];
-            const std::size_t begin = mine_[b.piece].begin + b.begin; // in the flat buffer
+            const std::size_t begin = weights_.mine()[b.piece].begin + b.begin; // in the flat one
             const state_part<W> states = take(k);
-            slot& s = slots_[k % 2];
-            s.way.wait(); // the weights of part k - 2 have left it
-            const device_span<T> low = s.weights.span().first(b.size());
+            const device_span<T> low = weights_.room(k, b);
             rule = before;
             {
                 const range r(seen_, lane::compute, "update", join("\"part\":", k));
@@ -98,12 +101,9 @@ public:
             }
             whole_ = false; // some parts are a step ahead of others
             store_.give(k, true);
-            s.way = copies_.start([this, k, low, to = part_of(b)] {
-                const range r(seen_, lane::copy, "weights", join("\"part\":", k));
-                copies_.template in<T>(to, low);
-            });
+            weights_.send(k, b);
         }
-        for (slot& s : slots_) s.way.wait();
+        weights_.settle();
         whole_ = true;
     }
     template <class Rule>
@@ -113,11 +113,12 @@ public:
     }
 
     /// fill(begin, master): values of the elements from `begin` of the flat buffer on. The states
-    /// of a run that begins: moments are 0. The weights on the device are the caller's.
+    /// of a run that begins: moments are 0. The weights are the caller's (weight_target::begin).
     template <class Fill>
     void begin(Fill fill) {
         each(true, [&](const block& b, const state_part<W>& s) {
-            fill(mine_[b.piece].begin + b.begin, std::span<W>(s.master.data(), s.master.size()));
+            fill(weights_.mine()[b.piece].begin + b.begin,
+                 std::span<W>(s.master.data(), s.master.size()));
             std::fill_n(s.m.data(), s.m.size(), W(0));
             std::fill_n(s.v.data(), s.v.size(), W(0));
         });
@@ -140,11 +141,6 @@ public:
     }
 
 private:
-    struct slot {
-        buffer<T> weights;
-        handle way; // of its weights to the device
-    };
-
     template <class F>
     void each(bool changes, F f) {
         if (changes) whole_ = false;
@@ -159,20 +155,16 @@ private:
         const range r(seen_, lane::compute, "wait", join("\"part\":", k));
         return store_.take(k);
     }
-    device_span<T> part_of(const block& b) const {
-        return mine_[b.piece].data.subspan(b.begin, b.size());
-    }
     void require_whole() const {
         check(whole_, "offload: a step ended in the middle, and its states with it; "
                       "resume from a checkpoint");
     }
 
-    pieces<T> mine_;
+    std::unique_ptr<device_weights<T>> here_; // the usual target
+    weight_target<T>& weights_;
     state_store<T>& store_;
-    transfers& copies_;
     mpt::trace* seen_;
     bool whole_ = true; // all parts have taken the same steps
-    slot slots_[2];
 };
 
 } // namespace mpt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// @file state_file.hpp
-/// Records of an optimizer's states in a file, each under a seal.          tier 6, needs:
+/// Records of states or weights in a file, each under a seal.              tier 6, needs:
 /// base/crc32c.hpp base/direct_file.hpp base/disk.hpp base/error.hpp
 ///
 /// Idea     A record is written whole and read whole. Its first bytes, the seal, say which run
@@ -12,7 +12,7 @@
 /// Costs    disk: 128 to 4223 bytes a record.  compute: a CRC of the payload, each way
 /// Breaks   a kill in the middle of a write: its record is lost, and the run with it. These files
 ///          are memory, not a copy to fall back on: that is train/checkpoint.hpp
-/// See      file_states.hpp (who has them), tests/dist/state_file_test.cpp
+/// See      file_states.hpp, file_weights.hpp (who have them), tests/dist/state_file_test.cpp
 #pragma once
 #include "mpt/base/crc32c.hpp"      // crc32c
 #include "mpt/base/direct_file.hpp" // direct_file
@@ -47,10 +47,11 @@ public:
         return (seal_bytes + payload + a - 1) / a * a;
     }
 
-    /// A new file. payloads: bytes of each record. run: a number that no other run has.
+    /// A new file. payloads: bytes of each record. run: a number that no other run has. Errors
+    /// begin with `noun` and the path.
     state_file(const std::string& path, std::uint64_t run, std::vector<std::size_t> payloads,
-               const disk& d = real_disk)
-        : file_("states " + path, path, d), run_(run), payloads_(std::move(payloads)) {
+               const disk& d = real_disk, const std::string& noun = "states")
+        : file_(noun + ' ' + path, path, d), run_(run), payloads_(std::move(payloads)) {
         std::uint64_t at = 0;
         for (const std::size_t p : payloads_) {
             at_.push_back(at);

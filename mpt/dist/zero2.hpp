@@ -6,6 +6,8 @@
 /// Idea     A rank takes the step for its shard and needs no other gradients than those. Backward
 ///          writes a unit's into a buffer that lives until they are summed over ranks; the shard
 ///          is kept, the rest freed. The sum of one unit travels while the next is computed.
+///          Where gradients.micro is empty no shard is kept in T: it is added to the window's sum,
+///          which may lie on the host (host_sums.hpp as `On`), from where it was reduced.
 /// Formula  whole at a time: a unit that is written and `ahead` that travel; a GPT's embedding all
 ///          through backward: U + (1 + ahead) B gradients (unit 0: U, a block: B), padded
 /// Costs    memory: 2 + 14/N bytes a 16-bit parameter with Adam, + 4/N of fp32 sums where each
@@ -42,7 +44,7 @@ public:
     device_span<T> collect(gradients<T>& grads, int unit) override {
         state& u = units_[std::size_t(unit)];
         while (u.way.pending()) arrive(grads); // the micro-batch before
-        if (!alone())
+        if (!alone() || grads.micro.empty())
             u.room = buffer<T>(mem_, kind::comm, std::size_t(cut_.ranks()) * cut_.shard(unit),
                                "gradients of " + this->name(unit));
         return whole(grads, unit).first(this->map_.units[std::size_t(unit)].size());
@@ -60,7 +62,7 @@ public:
             u.way = this->start_reduce(this->shard_in(grads.sum, unit), cut_.whole(grads.sum, unit),
                                        unit);
         } else {
-            u.way = this->start_reduce(cut_.shard_of(grads.micro, unit), whole(grads, unit), unit);
+            u.way = this->start_reduce(reduced(grads, unit), whole(grads, unit), unit);
         }
         moving_.push_back(unit);
         while (moving_.size() > std::size_t(ahead_)) arrive(grads);
@@ -74,7 +76,7 @@ public:
         const device_span<const float> sum = grads.sum;
         if (this->once())
             own.sum = this->owned([&](int u) { return this->shard_in(sum, u); });
-        else if (this->adds_up())
+        else if (adds(grads))
             own.sum = this->owned([&](int u) { return cut_.shard_of(sum, u); });
         else
             own.micro = this->owned([&](int u) { return cut_.shard_of(micro, u); });
@@ -96,9 +98,22 @@ private:
         int micro = 0;
     };
 
+    // Are reduced shards added up in fp32? Those of a window of one stay as they are, if there is
+    // a place for them.
+    bool adds(const gradients<T>& grads) const {
+        return !this->once() && (this->micros_ > 1 || grads.micro.empty());
+    }
+
     // The unit's gradients of this micro-batch, padded.
     device_span<T> whole(gradients<T>& grads, int unit) {
-        return alone() ? cut_.shard_of(grads.micro, unit) : units_[std::size_t(unit)].room.span();
+        state& u = units_[std::size_t(unit)];
+        return u.room.size() > 0 ? u.room.span() : cut_.shard_of(grads.micro, unit);
+    }
+    // Where this rank's shard of their sum over ranks lies.
+    device_span<T> reduced(gradients<T>& grads, int unit) {
+        if (!grads.micro.empty()) return cut_.shard_of(grads.micro, unit);
+        const std::size_t shard = cut_.shard(unit);
+        return whole(grads, unit).subspan(std::size_t(this->comm_.rank()) * shard, shard);
     }
 
     // The sums over ranks of the unit that was started first are there.
@@ -107,11 +122,10 @@ private:
         moving_.pop_front();
         state& u = units_[std::size_t(unit)];
         u.way.wait();
+        if (adds(grads))
+            accumulate<T>(on_, cut_.shard_of(grads.sum, unit), reduced(grads, unit), u.micro == 0);
         if (u.room.size() > 0) this->narrate("frees the gradients of ", this->name(unit));
         u.room = {};
-        if (this->adds_up())
-            accumulate<T>(on_, cut_.shard_of(grads.sum, unit), cut_.shard_of(grads.micro, unit),
-                          u.micro == 0);
     }
 
     const On& on_;

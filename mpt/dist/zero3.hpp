@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /// @file zero3.hpp
 /// ZeRO, stage 3: each rank keeps a part of the weights, too.              tier 6, needs:
-/// base/memory.hpp dist/zero2.hpp nn/cpu.hpp
+/// base/memory.hpp dist/weight_place.hpp dist/zero2.hpp nn/cpu.hpp
 ///
 /// Idea     A unit's weights are gathered before they are used and freed after. The unit released
 ///          last stays until another is acquired or released: the end of forward and the begin of
 ///          backward are then one gather. The order of the first micro-batch is remembered; from
 ///          then on the next unit is gathered while this one computes. Nothing is published.
+///          Shards may lie away (weight_place.hpp), in files even, at one rank too: ZeRO-Infinity.
 /// Formula  whole at a time, weights and gradients, for a GPT with U parameters in unit 0 and B in
 ///          each of three blocks or more, padded: max(2 U, U + 2 B), and with one unit ahead
 ///          max(2 U + B, U + 4 B); nn/model_size.hpp has it with blocks that are run again
@@ -17,9 +18,10 @@
 ///          2023, PyTorch FSDP, arXiv:2304.11277, sections 3.2, 3.3 (units, prefetch)
 /// See      zero2.hpp (gradients), nn/gpt.hpp (who acquires), tests/dist/zero_test.cpp
 #pragma once
-#include "mpt/base/memory.hpp" // buffer
-#include "mpt/dist/zero2.hpp"  // zero2: collect, ready, finish
-#include "mpt/nn/cpu.hpp"      // cpu
+#include "mpt/base/memory.hpp"       // buffer
+#include "mpt/dist/weight_place.hpp" // weight_place: expect, fetch
+#include "mpt/dist/zero2.hpp"        // zero2: collect, ready, finish
+#include "mpt/nn/cpu.hpp"            // cpu
 
 #include <cstddef>
 #include <exception>
@@ -33,9 +35,12 @@ template <class T, class On = cpu>
 class zero3 : public zero2<T, On> {
 public:
     /// As zero2. ahead: 0: a unit is gathered when it is asked for; else the next one beside it.
+    /// away: where this rank's shards are, if not in the device's memory; it outlives the strategy,
+    /// whose `weights` may then be empty, of acquire and of publish.
     zero3(const On& on, const layout& map, communicator& comm, memory& mem, int micros,
-          reduce_mode mode = reduce_mode::every, int ahead = 1)
-        : zero2<T, On>(on, map, comm, mem, micros, mode, ahead), rooms_(map.units.size()) {}
+          reduce_mode mode = reduce_mode::every, int ahead = 1, weight_place<T>* away = nullptr)
+        : zero2<T, On>(on, map, comm, mem, micros, mode, ahead), away_(away),
+          rooms_(map.units.size()) {}
 
     ~zero3() override {
         // A unit gathered ahead that nobody came for: the other ranks send it, and wait as well.
@@ -48,7 +53,7 @@ public:
 
     device_span<const T> acquire(device_span<const T> weights, int unit) override {
         const std::size_t size = this->map_.units[std::size_t(unit)].size();
-        if (this->alone()) return cut_.shard_of(weights, unit).first(size);
+        if (here()) return cut_.shard_of(weights, unit).first(size);
         room& r = rooms_[std::size_t(unit)];
         if (kept_ == unit) kept_ = none;
         if (coming_ == unit) coming_ = none;
@@ -56,16 +61,18 @@ public:
         if (r.whole.size() == 0) gather(weights, unit);
         r.way.wait();
         ++r.held;
-        const int next = follow(unit);
-        if (next != none && rooms_[std::size_t(next)].whole.size() == 0) {
+        follow(unit);
+        if (const int next = behind(1); this->ahead_ > 0 && missing(next)) {
             gather(weights, next);
             coming_ = next;
         }
+        if (const int later = behind(this->ahead_ > 0 ? 2 : 1); away_ && missing(later))
+            away_->expect(later);
         return std::as_const(r.whole).span().first(size);
     }
 
     void release(int unit) override {
-        if (this->alone()) return;
+        if (here()) return;
         room& r = rooms_[std::size_t(unit)];
         check(r.held > 0, "zero3: release of ", this->name(unit), ", which is not acquired");
         if (--r.held > 0) return;
@@ -90,7 +97,9 @@ public:
         return zero2<T, On>::finish(grads);
     }
 
+    /// Of weights that are away: as their place has them.
     pieces<T> mine(device_span<T> weights) override {
+        if (away_) return away_->mine();
         return this->owned([&](int u) { return cut_.shard_of(weights, u); });
     }
     /// Sends nothing: new weights are gathered when they are used.
@@ -104,14 +113,29 @@ private:
         handle way;      // of their gathering
         int held = 0;    // acquired, and not released
     };
+    // Is what this rank keeps all that there is to gather?
+    bool here() const { return this->alone() && !away_; }
+    bool missing(int unit) const {
+        return unit != none && rooms_[std::size_t(unit)].whole.size() == 0;
+    }
 
     void gather(device_span<const T> weights, int unit) {
         drop(coming_); // another was expected
+        buffer<T> whole(this->mem_, kind::comm, std::size_t(cut_.ranks()) * cut_.shard(unit),
+                        "gathered weights of " + this->name(unit));
+        this->narrate("gathers the weights of ", this->name(unit), ": ", whole.bytes(), " bytes");
+        const device_span<const T> mine = shard(weights, unit, whole.span());
         room& r = rooms_[std::size_t(unit)];
-        r.whole = buffer<T>(this->mem_, kind::comm, std::size_t(cut_.ranks()) * cut_.shard(unit),
-                            "gathered weights of " + this->name(unit));
-        this->narrate("gathers the weights of ", this->name(unit), ": ", r.whole.bytes(), " bytes");
-        r.way = this->comm_.start_all_gather(r.whole.span(), cut_.shard_of(weights, unit));
+        r.whole = std::move(whole);
+        r.way = this->comm_.start_all_gather(r.whole.span(), mine);
+    }
+    // This rank's, where it lies; what is away is fetched into its place in `whole`.
+    device_span<const T> shard(device_span<const T> weights, int unit, device_span<T> whole) {
+        if (!away_) return cut_.shard_of(weights, unit);
+        const std::size_t size = cut_.shard(unit);
+        const device_span<T> place = whole.subspan(std::size_t(this->comm_.rank()) * size, size);
+        away_->fetch(unit, place);
+        return place;
     }
     // Frees a unit that nobody holds.
     void drop(int& unit) {
@@ -127,14 +151,19 @@ private:
         drop(coming_);
     }
 
-    // A unit is acquired; which one comes next, as far as is known?
-    int follow(int unit) {
+    // A unit is acquired.
+    void follow(int unit) {
         seen_.push_back(unit);
         const std::size_t at = seen_.size();
         lost_ = lost_ || at > learned_.size() || learned_[at - 1] != unit;
-        return !lost_ && this->ahead_ > 0 && at < learned_.size() ? learned_[at] : none;
+    }
+    // The n-th that will be acquired after it, as far as is known.
+    int behind(int n) const {
+        const std::size_t at = seen_.size() + std::size_t(n) - 1;
+        return !lost_ && at < learned_.size() ? learned_[at] : none;
     }
 
+    weight_place<T>* away_; // nullptr: here
     std::vector<room> rooms_;
     int kept_ = none;                 // released last
     int coming_ = none;               // gathered ahead
