@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Weights in files that somebody damaged, disks that are full: an error on all ranks that names unit
-// and file, and no step on wrong weights. What is read while what computes. Many steps.
+// Weights in files that somebody damaged, disks that are full: an error on all ranks that names
+// unit and file, and no step on wrong weights. What is read while what computes. Many steps.
 #include <doctest/doctest.h>
 
 #include "away_rig.hpp"
