@@ -2,14 +2,13 @@
 // number_lines.hpp -- the numbers of each format as an SVG file: how far they reach and with how
 // many bits, and every one of them from 0 to 8.
 #pragma once
+#include "figure.hpp" // figure: frame and colours
+
 #include "mpt/numeric/fp4_fp6.hpp" // e2m1, e2m3, e3m2
 #include "mpt/numeric/fp8.hpp"     // e4m3, e5m2
 #include "mpt/numeric/scalar.hpp"  // format: how many bits; fp16, bf16, tf32
 
 #include <cmath>
-#include <cstdio>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,29 +25,21 @@ public:
     explicit number_lines(std::vector<number_line> formats) : formats_(std::move(formats)) {}
 
     // False when the file cannot be written.
-    bool save(const std::string& path) const {
-        std::ofstream file(path);
-        file << svg();
-        return bool(file.flush());
-    }
+    bool save(const std::string& path) const { return save_svg(path, svg()); }
 
     std::string svg() const {
-        std::ostringstream out;
         const double bottom = reach_top + reach_row * double(formats_.size());
         std::size_t rows = 0;
         for (const number_line& f : formats_) rows += !f.values.empty();
         const double top = bottom + 92, height = top + tick_row * double(rows) + 26;
-        out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
-            << "\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n"
-               "<title>Number formats: range, precision and values</title>\n"
-               // Attributes say light; the style sheet, where it is read at all, may say dark.
-               "<style>@media(prefers-color-scheme:dark){text{fill:#ddd}.paper{fill:#161616}"
-               ".grid{stroke:#3a3a3a}.ink{stroke:#ddd}.soft{fill:#999}}</style>\n"
-               "<rect width=\"100%\" height=\"100%\" class=\"paper\" fill=\"#fff\"/>\n";
-        reach(out, bottom);
-        values(out, top);
-        out << "</svg>\n";
-        return out.str();
+        std::string in_words = "Range in powers of two and bits of significand:";
+        for (const number_line& f : formats_)
+            in_words += ' ' + f.name + " " + std::to_string(f.bits) + " bits up to " +
+                        figure::number(f.max) + ';';
+        figure picture(width, height, "Number formats: range, precision and values", in_words);
+        reach(picture, bottom);
+        values(picture, top);
+        return picture.svg();
     }
 
 private:
@@ -57,66 +48,60 @@ private:
     static constexpr double least = -152, most = 132; // powers of two on the first axis
 
     static double across(double part) { return left + part * (width - left - right); }
-    static void text(std::ostringstream& out, double x, double y, const std::string& what,
-                     const char* look = "") {
-        out << "<text x=\"" << x << "\" y=\"" << y << "\" " << look << '>' << what << "</text>\n";
-    }
 
     // One shape a format: as wide as its range, as high as its bits of significand; where numbers
     // are subnormal, one bit less for each power of two.
-    void reach(std::ostringstream& out, double bottom) const {
+    void reach(figure& p, double bottom) const {
         const auto px = [](double power) { return across((power - least) / (most - least)); };
-        text(out, left, 24, "Range and precision", "font-size=\"16\"");
-        text(out, left, 44, "height: bits of significand; the slope: subnormal numbers",
-             "class=\"soft\" fill=\"#666\"");
+        p.text(left, 24, "Range and precision", figure::large);
+        p.text(left, 44, "height: bits of significand; the slope: subnormal numbers",
+               figure::soft_text());
         for (int power = -140; power <= 120; power += 20) {
-            out << "<path d=\"M" << px(power) << ' ' << reach_top - 8 << 'V' << bottom
-                << "\" class=\"grid\" stroke=\"#e4e4e4\"/>\n";
-            text(out, px(power), bottom + 18, power == 0 ? "1" : exponent(power),
-                 "text-anchor=\"middle\" font-size=\"12\"");
+            p.out << "<path d=\"M" << px(power) << ' ' << reach_top - 8 << 'V' << bottom << "\" "
+                  << figure::grid_line() << "/>\n<text x=\"" << px(power) << "\" y=\""
+                  << bottom + 18 << "\" font-size=\"12\" " << figure::centred << '>'
+                  << (power == 0 ? "1" : exponent(power)) << "</text>\n";
         }
         for (std::size_t i = 0; i < formats_.size(); ++i) {
             const number_line& f = formats_[i];
             const double base = reach_top + reach_row * double(i + 1) - 5, bit = 1.05;
             const double from = std::log2(f.min_subnormal), to = std::log2(f.max);
             const double normal = f.min_normal > 0 ? std::log2(f.min_normal) : to;
-            out << "<path d=\"M" << px(from) << ' ' << base << 'V' << base - bit << 'L'
-                << px(normal) << ' ' << base - bit * f.bits << 'H' << px(to) << 'V' << base
-                << "Z\" fill=\"#0072b2\"/>\n";
-            text(out, left - 10, base, f.name, "text-anchor=\"end\"");
-            text(out, width - right + 12, base, std::to_string(f.bits) + " bits",
-                 "class=\"soft\" fill=\"#666\" font-size=\"12\"");
+            p.out << "<path d=\"M" << px(from) << ' ' << base << 'V' << base - bit << 'L'
+                  << px(normal) << ' ' << base - bit * f.bits << 'H' << px(to) << 'V' << base
+                  << "Z\" " << figure::fill(0) << "/>\n";
+            p.text(left - 10, base, f.name, figure::ends);
+            p.text(width - right + 12, base, std::to_string(f.bits) + " bits", small());
         }
     }
 
     // Every number from 0 to 8; longer those that are powers of two, from 1/4 on, and 0.
-    void values(std::ostringstream& out, double top) const {
+    void values(figure& p, double top) const {
         const auto px = [](double v) { return across(v / 8); };
-        text(out, left, top - 30, "Every number from 0 to 8", "font-size=\"16\"");
-        text(out, left, top - 10,
-             "long: 0 and powers of two from 1/4 on; on the right: how many there are",
-             "class=\"soft\" fill=\"#666\"");
+        p.text(left, top - 30, "Every number from 0 to 8", figure::large);
+        p.text(left, top - 10,
+               "long: 0 and powers of two from 1/4 on; on the right: how many there are",
+               figure::soft_text());
         double y = top;
         for (const number_line& f : formats_) {
             if (f.values.empty()) continue;
             const double base = y + 20;
-            out << "<path d=\"M" << px(0) << ' ' << base << 'H' << px(8)
-                << "\" class=\"grid\" stroke=\"#ccc\"/>\n<path d=\"";
+            p.out << "<path d=\"M" << px(0) << ' ' << base << 'H' << px(8) << "\" "
+                  << figure::grid_line() << "/>\n<path d=\"";
             for (const double v : f.values) {
                 int exponent = 0;
                 const bool power = std::frexp(v, &exponent) == 0.5 && v >= 0.25;
-                out << 'M' << px(v) << ' ' << base << 'v' << (v == 0 || power ? -17 : -10);
+                p.out << 'M' << px(v) << ' ' << base << 'v' << (v == 0 || power ? -17 : -10);
             }
-            out << "\" class=\"ink\" stroke=\"#222\" stroke-width=\"0.9\"/>\n";
-            text(out, left - 10, base, f.name, "text-anchor=\"end\"");
-            text(out, width - right + 12, base, std::to_string(f.values.size()),
-                 "class=\"soft\" fill=\"#666\" font-size=\"12\"");
+            p.out << "\" " << figure::ink_line() << " stroke-width=\"0.9\"/>\n";
+            p.text(left - 10, base, f.name, figure::ends);
+            p.text(width - right + 12, base, std::to_string(f.values.size()), small());
             y += tick_row;
         }
-        for (int v = 0; v <= 8; ++v)
-            text(out, px(v), y + 14, std::to_string(v), "text-anchor=\"middle\" font-size=\"12\"");
+        for (int v = 0; v <= 8; ++v) p.text(px(v), y + 14, std::to_string(v), figure::centred);
     }
 
+    static std::string small() { return figure::soft_text() + " font-size=\"12\""; }
     static std::string exponent(int power) { // 2 with a raised power
         return "2<tspan dy=\"-4\" font-size=\"9\">" + std::to_string(power) + "</tspan>";
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // occupancy_map.hpp -- occupancy over generations of GPUs and sizes of blocks, as a picture.
 #pragma once
+#include "figure.hpp" // figure: frame and colours
+
 #include "mpt/simt/occupancy.hpp" // occupancy_of, multiprocessor_of, block_needs
 
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,9 +17,9 @@ struct generation {
 };
 inline const std::vector<generation>& generations() {
     static const std::vector<generation> all = {
-        {20, "Fermi", 32},    {35, "Kepler", 192}, {52, "Maxwell", 128},    {60, "Pascal", 64},
-        {70, "Volta", 64},    {75, "Turing", 64},  {80, "Ampere", 64},      {86, "Ampere", 128},
-        {89, "Ada", 128},     {90, "Hopper", 128}, {100, "Blackwell", 128}, {120, "Blackwell", 128},
+        {20, "Fermi", 32}, {35, "Kepler", 192}, {52, "Maxwell", 128},    {60, "Pascal", 64},
+        {70, "Volta", 64}, {75, "Turing", 64},  {80, "Ampere", 64},      {86, "Ampere", 128},
+        {89, "Ada", 128},  {90, "Hopper", 128}, {100, "Blackwell", 128}, {120, "Blackwell", 128},
     };
     return all;
 }
@@ -53,49 +53,39 @@ public:
     occupancy_map(int registers, std::size_t shared) : registers_(registers), shared_(shared) {}
 
     std::string svg() const {
-        std::ostringstream out;
-        const double height = top + row * double(generations().size()) + 64;
-        out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
-            << "\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n"
-               "<title>Occupancy by compute capability and threads of a block</title>\n"
-               // Attributes say light; the style sheet, where it is read at all, may say dark.
-               "<style>@media(prefers-color-scheme:dark){text{fill:#ddd}.paper{fill:#161616}"
-               ".cell{fill:#2a2a2a}.soft{fill:#999}}</style>\n"
-               "<rect width=\"100%\" height=\"100%\" class=\"paper\" fill=\"#fff\"/>\n";
-        text(out, left, 24, "Warps that live on a multiprocessor", "font-size=\"16\"");
-        text(out, left, 44,
-             std::to_string(registers_) + " registers a thread, " + std::to_string(shared_) +
-                 " bytes of shared memory a block; full: all warps that it can hold",
-             "class=\"soft\" fill=\"#666\"");
+        figure f(
+            width, top + row * double(generations().size()) + 64,
+            "Occupancy by compute capability and threads of a block",
+            "A table: a row for each GPU from Fermi to Blackwell, a column for each size of a "
+            "block from 32 to 1024 threads; each cell counts warps and shows what limits them");
+        f.text(left, 24, "Warps that live on a multiprocessor", figure::large);
+        f.text(left, 44,
+               std::to_string(registers_) + " registers a thread, " + std::to_string(shared_) +
+                   " bytes of shared memory a block; full: all warps that it can hold",
+               figure::soft_text());
         for (std::size_t i = 0; i < sizes().size(); ++i)
-            text(out, x(i) + cell / 2, top - 8, std::to_string(sizes()[i]),
-                 "text-anchor=\"middle\"");
+            f.text(x(i) + cell / 2, top - 8, std::to_string(sizes()[i]), figure::centred);
         double y = top;
         for (const generation& g : generations()) {
-            text(out, left - 12, y + 19, std::string(g.name) + " " + dotted(g.capability),
-                 "text-anchor=\"end\"");
-            for (std::size_t i = 0; i < sizes().size(); ++i) one(out, x(i), y, g, sizes()[i]);
+            f.text(left - 12, y + 19, std::string(g.name) + " " + dotted(g.capability),
+                   figure::ends);
+            for (std::size_t i = 0; i < sizes().size(); ++i) one(f, x(i), y, g, sizes()[i]);
             y += row;
         }
-        text(out, left, y + 16, "threads of a block; limited by", "class=\"soft\" fill=\"#666\"");
+        f.text(left, y + 16, "threads of a block; limited by", figure::soft_text());
         double at = left + 200;
         for (const char* limit : {"warps", "registers", "shared memory", "blocks"}) {
-            out << "<rect x=\"" << at << "\" y=\"" << y + 6 << "\" width=\"12\" height=\"12\" "
-                << "fill=\"" << colour(limit) << "\"/>\n";
-            text(out, at + 18, y + 16, limit);
+            f.out << "<rect x=\"" << at << "\" y=\"" << y + 6 << "\" width=\"12\" height=\"12\" "
+                  << figure::tint(hue(limit)) << "/>\n";
+            f.text(at + 18, y + 16, limit);
             at += 40 + 8 * double(std::string(limit).size());
         }
-        text(out, left, y + 38, "The number counts warps; 0: such a block cannot run there",
-             "class=\"soft\" fill=\"#666\"");
-        out << "</svg>\n";
-        return out.str();
+        f.text(left, y + 38, "The number counts warps; 0: such a block cannot run there",
+               figure::soft_text());
+        return f.svg();
     }
     // False when the file cannot be written.
-    bool save(const std::string& path) const {
-        std::ofstream file(path);
-        file << svg();
-        return bool(file.flush());
-    }
+    bool save(const std::string& path) const { return save_svg(path, svg()); }
 
 private:
     static constexpr double width = 760, left = 128, top = 78, cell = 58, row = 30;
@@ -104,23 +94,18 @@ private:
         static const std::vector<int> all = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
         return all;
     }
-    static const char* colour(const std::string& limit) { // told apart without colour vision
-        if (limit.find("warps") == 0) return "#56b4e9";
-        if (limit.find("registers") == 0) return "#e69f00";
-        return limit.find("shared") == 0 ? "#009e73" : "#cc79a7";
+    static std::size_t hue(const std::string& limit) {
+        if (limit.find("warps") == 0) return 0;
+        if (limit.find("registers") == 0) return 1;
+        return limit.find("shared") == 0 ? 2 : 3;
     }
-    static void text(std::ostringstream& out, double x, double y, const std::string& what,
-                     const char* look = "") {
-        out << "<text x=\"" << x << "\" y=\"" << y << "\" " << look << '>' << what << "</text>\n";
-    }
-    void one(std::ostringstream& out, double x, double y, const generation& g, int threads) const {
+    void one(figure& f, double x, double y, const generation& g, int threads) const {
         const mpt::simt::occupancy o = occupancy_on(g.capability, {threads, registers_, shared_});
-        out << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << cell << "\" height=\""
-            << row - 3 << "\" class=\"cell\" fill=\"#eee\"/><rect x=\"" << x << "\" y=\"" << y
-            << "\" width=\"" << cell * o.part() << "\" height=\"" << row - 3 << "\" fill=\""
-            << colour(o.limits()) << "\"/>\n";
-        text(out, x + 6, y + 18, std::to_string(o.warps),
-             o.part() > 0.3 ? "style=\"fill:#111\"" : "font-weight=\"bold\"");
+        f.out << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << cell << "\" height=\""
+              << row - 3 << "\" " << figure::cell_ground() << "/><rect x=\"" << x << "\" y=\"" << y
+              << "\" width=\"" << cell * o.part() << "\" height=\"" << row - 3 << "\" "
+              << figure::tint(hue(o.limits())) << "/>\n";
+        f.text(x + 6, y + 18, std::to_string(o.warps));
     }
 
     int registers_;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
-// plot.hpp -- curves as an SVG file: axes with round numbers, a legend, light and dark mode.
+// plot.hpp -- curves as an SVG file: axes with round numbers, a legend.
 #pragma once
+#include "figure.hpp" // figure: frame and colours
+
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,81 +32,65 @@ struct plot {
         const auto py = [&](double v) {
             return height - bottom - (v - y0) / (y1 - y0) * (height - top - bottom);
         };
-        std::ostringstream out;
-        out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
-            << "\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n<title>"
-            << escaped(title)
-            // Attributes say light; the style sheet, where it is read at all, may say dark.
-            << "</title>\n<style>@media(prefers-color-scheme:dark){text{fill:#ddd}"
-               ".paper{fill:#161616}.grid{stroke:#3a3a3a}}</style>\n"
-               "<rect width=\"100%\" height=\"100%\" "
-               "class=\"paper\" fill=\"#fff\"/>\n";
-        out << "<text x=\"" << left << "\" y=\"22\" font-size=\"16\">" << escaped(title)
-            << "</text>\n";
+        std::string in_words = y_name + " over " + x_name + ":";
+        for (const curve& c : curves) in_words += (&c == &curves[0] ? " " : ", ") + c.name;
+        figure f(width, height, title, in_words);
+        f.text(left, 22, title, figure::large);
         for (const double v : ticks(y0, y1)) {
-            out << "<path d=\"M" << left << ' ' << py(v) << 'H' << width - right
-                << "\" class=\"grid\" stroke=\"#ddd\"/><text x=\"" << left - 8 << "\" y=\""
-                << py(v) + 4 << "\" text-anchor=\"end\">" << number(v) << "</text>\n";
+            f.out << "<path d=\"M" << left << ' ' << py(v) << 'H' << width - right << "\" "
+                  << figure::grid_line() << "/>";
+            f.text(left - 8, py(v) + 4, figure::number(v), figure::ends);
         }
         for (const double v : ticks(x0, x1))
-            out << "<text x=\"" << px(v) << "\" y=\"" << height - bottom + 18
-                << "\" text-anchor=\"middle\">" << number(v) << "</text>\n";
-        out << "<text x=\"" << (left + width - right) / 2 << "\" y=\"" << height - 8
-            << "\" text-anchor=\"middle\">" << escaped(x_name)
-            << "</text>\n<text transform=\"translate(16 " << (top + height - bottom) / 2
-            << ") rotate(-90)\" text-anchor=\"middle\">" << escaped(y_name) << "</text>\n";
-        // Colours that are told apart without colour vision, and other strokes as well.
-        const std::array<const char*, 5> colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                    "#8a6d00"};
+            f.text(px(v), height - bottom + 18, figure::number(v), figure::centred);
+        f.text((left + width - right) / 2, height - 8, x_name, figure::centred);
+        f.text_upwards(16, (top + height - bottom) / 2, y_name);
         for (std::size_t i = 0; i < curves.size(); ++i) {
             const curve& c = curves[i];
-            const char* colour = colours[i % colours.size()];
-            const double from = key_below ? height - bottom - 18 * double(curves.size()) - 12 : top;
-            const double row = from + 16 + 18 * double(i);
-            const double key = key_left ? left + 16 : width - right - 190;
-            const bool dashed = c.style == curve::level;
-            if (c.style == curve::dots) {
-                for (const auto& [x, v] : c.points)
-                    if (std::isfinite(v))
-                        out << "<circle cx=\"" << px(x) << "\" cy=\"" << py(v)
-                            << "\" r=\"3.5\" fill=\"" << colour << "\"/>";
-                out << "<circle cx=\"" << key + 12 << "\" cy=\"" << row - 4
-                    << "\" r=\"3.5\" fill=\"" << colour << "\"/>";
-            } else {
-                const std::string look = std::string("\" fill=\"none\" stroke=\"") + colour +
-                                         "\" stroke-width=\"" +
-                                         (c.style == curve::faint ? "1" : "2") +
-                                         (c.style == curve::faint ? "\" opacity=\"0.45" : "") +
-                                         (dashed ? "\" stroke-dasharray=\"7 5" : "") + "\"/>";
-                out << "<path d=\"";
-                if (dashed && !c.points.empty()) {
-                    out << 'M' << left << ' ' << py(c.points[0].second) << 'H' << width - right;
+            if (c.style != curve::dots) f.out << "<path d=\"";
+            if (c.style == curve::level && !c.points.empty())
+                f.out << 'M' << left << ' ' << py(c.points[0].second) << 'H' << width - right;
+            bool down = false; // the pen
+            for (const auto& [at, v] : c.points) {
+                if (c.style == curve::level) break;
+                if (!std::isfinite(v)) {
+                } else if (c.style == curve::dots) {
+                    f.out << "<circle cx=\"" << px(at) << "\" cy=\"" << py(v) << look(i);
                 } else {
-                    bool down = false; // the pen
-                    for (const auto& [x, v] : c.points) {
-                        if (std::isfinite(v)) out << (down ? 'L' : 'M') << px(x) << ' ' << py(v);
-                        down = std::isfinite(v);
-                    }
+                    f.out << (down ? 'L' : 'M') << px(at) << ' ' << py(v);
                 }
-                out << look << "<path d=\"M" << key << ' ' << row - 4 << "h24" << look;
+                down = std::isfinite(v);
             }
-            out << "<text x=\"" << key + 32 << "\" y=\"" << row << "\">" << escaped(c.name)
-                << "</text>\n";
+            if (c.style != curve::dots) f.out << look(i);
         }
-        out << "</svg>\n";
-        return out.str();
+        const double rows = 18 * double(curves.size());
+        const double key = key_left ? left + 16 : width - right - 190;
+        double row = (key_below ? height - bottom - rows - 12 : top) + 16;
+        f.ground(key - 6, row - 14, 196, rows);
+        for (std::size_t i = 0; i < curves.size(); ++i, row += 18) {
+            if (curves[i].style == curve::dots)
+                f.out << "<circle cx=\"" << key + 12 << "\" cy=\"" << row - 4 << look(i);
+            else
+                f.out << "<path d=\"M" << key << ' ' << row - 4 << "h24" << look(i);
+            f.text(key + 32, row, curves[i].name);
+        }
+        return f.svg();
     }
 
     // False when the file cannot be written.
-    bool save(const std::string& path) const {
-        std::ofstream file(path);
-        file << svg();
-        return bool(file.flush());
-    }
+    bool save(const std::string& path) const { return save_svg(path, svg()); }
 
 private:
     static constexpr double width = 760, height = 420, left = 62, right = 18, top = 36, bottom = 48;
 
+    std::string look(std::size_t i) const { // the end of a curve's or a dot's element
+        const int style = curves[i].style;
+        if (style == curve::dots) return "\" r=\"3.5\" " + figure::fill(i) + "/>";
+        return "\" fill=\"none\" " + figure::stroke(i) +
+               (style == curve::faint   ? " stroke-width=\"1\" opacity=\"0.65\"/>"
+                : style == curve::level ? " stroke-width=\"2\" stroke-dasharray=\"7 5\"/>"
+                                        : " stroke-width=\"2\"/>");
+    }
     std::pair<double, double> span(int axis) const {
         double least = std::numeric_limits<double>::infinity(), most = -least;
         for (const curve& c : curves)
@@ -130,16 +112,5 @@ private:
         for (double v = std::ceil(from / step) * step; v <= to; v += step)
             at.push_back(std::abs(v) < step / 1e6 ? 0 : v);
         return at;
-    }
-    static std::string number(double v) {
-        char text[32];
-        std::snprintf(text, sizeof text, "%.6g", v);
-        return text;
-    }
-    static std::string escaped(const std::string& text) {
-        std::string out;
-        for (const char c : text)
-            out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-        return out;
     }
 };
