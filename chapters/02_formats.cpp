@@ -8,6 +8,7 @@
 // broken: --plot no/such/folder.svg => --plot no/such/folder.svg: cannot be written
 // broken: --sabotage flip => --sabotage flip: one wrong code of 2^32; wanted --digest with it
 // with: --plot lines.svg => [holds] stochastic: 0
+// picture: --plot lines.svg => docs/images/chapter_02_number_lines.svg
 #include "common/args.hpp"         // arguments: the flags
 #include "common/claims.hpp"       // claims: what is proved
 #include "common/digest.hpp"       // all_digests: all floats, one number a format

@@ -22,6 +22,7 @@
 // with: --preset t5-large --ranks 4 => t5-large: 737668096 parameters
 // with: --preset gpt2-xl --inference => gpt2-xl: 1557611200 parameters
 // with: --preset 7.5B --offload host --json => {"model":"7.5B","parameters":7500000000
+// picture: --plot stages.svg => docs/images/chapter_11_stages.svg
 #include "common/args.hpp"            // arguments: the flags
 #include "common/claims.hpp"          // claims: what is proved
 #include "common/estimate_flags.hpp"  // choices, subject_of, plan_of: from flags

@@ -16,7 +16,7 @@ MPT_DOCS_INPUT=$(exists README.md docs mpt chapters)
 MPT_DOCS_EXAMPLES=$(exists chapters mpt tests CMakeLists.txt CMakePresets.json README.md)
 MPT_DOCS_IMAGES=$(exists docs docs/images)
 css=/usr/share/doxygen-awesome-css
-MPT_DOCS_CSS=$(exists $css/doxygen-awesome.css)
+MPT_DOCS_CSS=$(exists $css/doxygen-awesome.css docs/book.css)
 export MPT_DOCS_OUT MPT_VERSION MPT_DOCS_INPUT MPT_DOCS_EXAMPLES MPT_DOCS_IMAGES MPT_DOCS_CSS
 
 rm -rf "$out/html"

@@ -61,7 +61,9 @@ struct bars {
                 shown.push_back(k);
         double y = top + 12;
         const double x = width - right - 190;
-        f.ground(x - 6, y - 15, 196, 18 * double(shown.size()) + 4);
+        std::size_t longest = 0;
+        for (const std::size_t k : shown) longest = std::max(longest, kinds[k].size());
+        f.ground(x - 6, y - 15, longest + 5, 18 * double(shown.size()) + 4);
         for (const std::size_t k : shown) {
             f.out << "<rect x=\"" << x << "\" y=\"" << y - 11 << "\" width=\"14\" height=\"14\" "
                   << figure::fill(k) << "/>";

@@ -66,7 +66,9 @@ struct plot {
         const double rows = 18 * double(curves.size());
         const double key = key_left ? left + 16 : width - right - 190;
         double row = (key_below ? height - bottom - rows - 12 : top) + 16;
-        f.ground(key - 6, row - 14, 196, rows);
+        std::size_t longest = 0;
+        for (const curve& c : curves) longest = std::max(longest, c.name.size());
+        f.ground(key - 6, row - 14, longest + 6, rows);
         for (std::size_t i = 0; i < curves.size(); ++i, row += 18) {
             if (curves[i].style == curve::dots)
                 f.out << "<circle cx=\"" << key + 12 << "\" cy=\"" << row - 4 << look(i);

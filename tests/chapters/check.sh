@@ -4,6 +4,7 @@
 #   // expect: TEXT            a run without flags shows TEXT on stdout and exits with 0
 #   // broken: FLAGS => TEXT   with FLAGS the claim fails: TEXT on stdout or stderr, status not 0
 #   // with: FLAGS => TEXT     with FLAGS the claim holds: TEXT on stdout, status 0
+#   // picture: FLAGS FILE => docs/images/NAME   with FLAGS it writes FILE, the book's picture, byte for byte
 # A chapter has at least one expect and one broken line. Runs of blanks count as one blank, so a
 # table may be aligned anew. --help must name every flag; an unknown option is one line, status 2.
 set -eu
@@ -62,6 +63,16 @@ while read -r mode flags <&3; do
         shows mode.shown "$text" || { bad "$flags: does not show: $text"; tail_of mode.shown; }
     done <of_run.txt
 done 3<runs.txt
+
+lines picture >pictures.txt
+while read -r line <&3; do
+    flags=${line% => *} wanted=$(dirname "$source")/../${line#* => }
+    # shellcheck disable=SC2086  # the flags are several words
+    run picture $flags
+    [ "$status" = 0 ] || { bad "$flags: exits with $status"; tail_of picture.err; }
+    cmp -s "${flags##* }" "$wanted" ||
+        bad "$flags: is not ${line#* => }, which the book shows; draw that anew with these flags"
+done 3<pictures.txt
 
 run help --help
 if [ "$status" != 0 ] || [ ! -s help.out ]; then

@@ -50,12 +50,13 @@ const timeline order{"Order", "events", {"backward"}, {{0, 0, 2, "block 1", 4}}}
 
 TEST_CASE("text is 7 to 1 against its paper, shapes are 3 to 1") {
     for (const bool dark : {false, true}) {
-        const auto side = [dark](const ink_and_paper& c) { return dark ? c.dark : c.light; };
-        CHECK(contrast(side(ink), side(paper)) >= 7);
-        CHECK(contrast(side(soft), side(paper)) >= 4.5);
-        CHECK(contrast(side(ink), side(cell)) >= 7);
-        for (const ink_and_paper& c : strong) CHECK(contrast(side(c), side(paper)) >= 3);
-        for (const ink_and_paper& c : tints) CHECK(contrast(side(ink), side(c)) >= 7);
+        const auto side = [dark](const paint::colour& c) { return dark ? c.dark : c.light; };
+        CHECK(contrast(side(paint::ink), side(paint::paper)) >= 7);
+        CHECK(contrast(side(paint::soft), side(paint::paper)) >= 4.5);
+        CHECK(contrast(side(paint::ink), side(paint::cell)) >= 7);
+        for (const paint::colour& c : paint::strong)
+            CHECK(contrast(side(c), side(paint::paper)) >= 3);
+        for (const paint::colour& c : paint::tints) CHECK(contrast(side(paint::ink), side(c)) >= 7);
     }
     CHECK(contrast("#ffffff", "#000000") == doctest::Approx(21));
     CHECK(contrast("#56b4e9", "#ffffff") < 3); // such a colour would be found

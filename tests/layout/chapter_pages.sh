@@ -11,6 +11,7 @@
 #   ## Often said, and not so (two or more)             ## Exercises (./run learn test, ./run chapter)
 #   ## Where it comes from   with a section, algorithm, figure, issue ...; a Next: behind it
 #   ![at least five words](picture)
+# Every picture is shown somewhere, has a <title> and a <desc>, and colours for dark paper.
 # A line each; status 1 if any. chapter_pages_sabotage.sh shows for each that it can fail.
 set -eu
 export LC_ALL=C
@@ -90,6 +91,13 @@ found=$(
         [ -e "$page" ] || continue
         program=chapters/$(basename "$page" .md | sed 's/^chapter_//').cpp
         [ -e "$program" ] || echo "$page: there is no $program"
+    done
+    for picture in docs/images/*.svg; do
+        [ -e "$picture" ] || continue
+        grep -q "](.*images/$(basename "$picture"))" README.md docs/*.md || echo "$picture: no page shows it"
+        for part in '<title>[^<]' '<desc>[^<]' 'prefers-color-scheme:dark'; do
+            grep -q "$part" "$picture" || echo "$picture: has no $part"
+        done
     done
 )
 [ -z "$found" ] || { printf '%s\n' "$found"; exit 1; }

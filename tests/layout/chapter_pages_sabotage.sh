@@ -7,9 +7,10 @@ set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 dir=$1
 page=$dir/docs/chapter_07_step.md
-rm -rf "$dir"; mkdir -p "$dir/docs" "$dir/chapters"
+rm -rf "$dir"; mkdir -p "$dir/docs/images" "$dir/chapters"
 right() {
-    rm -f "$dir"/docs/* "$dir"/chapters/*
+    rm -f "$dir"/docs/*.md "$dir"/docs/images/* "$dir"/chapters/*
+    echo '<svg><title>x</title><desc>y</desc><style>@media(prefers-color-scheme:dark){}</style></svg>' >"$dir/docs/images/x.svg"
     echo 'See [7](docs/chapter_07_step.md).' >"$dir/README.md"
     printf '// A step.\n// broken: --no => [FAILS] 4 of 5\n    // expect: [holds] 5 of 5 weights\n' >"$dir/chapters/07_step.cpp"
     cat >"$page" <<'END'
@@ -33,8 +34,6 @@ y = x
 
 \snippet 07_step.cpp step
 
-![one two three four five](images/x.svg)
-
 ## What it costs: nothing
 
 ## Break it
@@ -44,7 +43,7 @@ y = x
 
 ## What others call it
 
-PyTorch: step.
+PyTorch: step. ![one two three four five](images/x.svg)
 
 ## Often said, and not so
 
@@ -75,7 +74,7 @@ echo 'nothing' >"$dir/README.md"; fails 'does not lead to docs/chapter_07_step.m
 without '1s/7/8/' 'line 1 is not # Chapter 7: '
 without '/^.\/run chapter/d' 'no ./run chapter tells'
 without 's/^\*\*The idea.\*\* /Idea: /' 'no **The idea.**'
-without '/one two/d; /^| one/,/^|--/d' 'no table and no picture before'
+without '/^| one/,/^|--/d' 'no table and no picture before'
 without 's/one two three four five/a picture/' 'a picture without words'
 without 's/^```math/```/' 'no formula'
 without 's/\*\*In numbers.\*\*/In numbers:/' 'no **In numbers.**'
@@ -92,3 +91,7 @@ without 's/Next: //' 'no Next:'
 without '/^| flag/,/^|--/d' '## Break it has no table'
 sed -i '/^## Break it/,/^|--/d; s/^## Exercises/&\n\n`.\/run learn test x`\n\n## Break it\n\n| flag |\n/' "$page"
 fails '## Break it stands behind'
+cp "$dir/docs/images/x.svg" "$dir/docs/images/y.svg"; fails 'y.svg: no page shows it'
+sed -i 's/<desc>y/<desc>/' "$dir/docs/images/x.svg"; fails 'x.svg: has no <desc>'
+sed -i 's/<title>x/<title>/' "$dir/docs/images/x.svg"; fails 'x.svg: has no <title>'
+sed -i 's/dark/light/' "$dir/docs/images/x.svg"; fails 'x.svg: has no prefers-color-scheme:dark'
