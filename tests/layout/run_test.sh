@@ -10,7 +10,7 @@ cases='help unknown-command no-command launcher launcher-off slurm-alone built-p
  second-start build-fails compile-fails no-compiler no-sudo apt apt-fails moved-folder stdout chapter-list chapter-names
  chapter-unknown sample doctor doctor-bare copy-where copy-what copy-unknown copy-option copy-value
  copy-namespace copy-clash copy-again copy-nowhere copy-anywhere copy-short copy-closure copy-licence
- copy-macros gpu gpu-refused gpu-asked gpu-later gpu-old-nvcc gpu-doctor gpu-chapter gpu-bench'
+ copy-macros test test-quick gpu gpu-refused gpu-asked gpu-later gpu-old-nvcc gpu-doctor gpu-chapter gpu-bench'
 if [ "$1" = --list ]; then echo "$cases" | tr ' ' '\n' | grep .; exit; fi
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -69,6 +69,10 @@ tools_of_a_gpu() {
     tool nvidia-smi 'echo "GPU 0: NVIDIA Stand-in (UUID: GPU-1)"'
     tool nvcc 'echo "Cuda compilation tools, release 13.0, V13.0.88"'
     cp "$work/bin/cmake" "$work/bin/plain-cmake"
+}
+tests_are_here() {  # doctest, and a ctest that says how it was called
+    sed 's/^has_header() {/has_header() { return 0/' "$run" >"$run.new"; mv "$run.new" "$run"; chmod +x "$run"
+    tool ctest 'while [ "$1" != -j ]; do shift; done; shift 2; echo "ctest: $*"'
 }
 few_tools() {  # a PATH with what a bare system has
     mkdir "$work/few"
@@ -201,6 +205,15 @@ case $2 in
         printf '// SPDX-License-Identifier: MIT\n/// @file a.hpp\n#pragma once\nnamespace mpt::deep { inline auto s = "mpt:: MPT_X"; } // mpt::deep\n' >"$work/tree/mpt/base/a.hpp"
         try "$run" copy base/a.hpp --to "$work/y" --namespace ours
         grep -q '^namespace ours::deep { inline auto s = "mpt:: MPT_X"; } // ours::deep$' "$work/y/ours/base/a.hpp" || fail "$(cat "$work/y/ours/base/a.hpp")" ;;
+    test) tests_are_here; try "$run" test -R 'numeric|a b'; wants 0; called 'target all$' || fail 'what was built'
+        silent_but 'ctest: -LE soak|learn -R numeric|a b'
+        try "$run" test -L soak; silent_but 'ctest: -L soak' ;;
+    test-quick) tests_are_here; try "$run" test --quick; wants 0; called 'target mpt_quick$' || fail 'what was built'
+        called 'target all' && fail 'everything was built'
+        silent_but 'ctest: -L ^quick$'
+        rm "$work/called"
+        try "$run" test --quick -R numeric; wants 2 'stands alone, found: --quick -R numeric'; one_line; silent
+        try "$run" test -j 1 --quick; wants 2 'stands alone'; [ ! -e "$work/called" ] || fail 'something was called' ;;
     gpu) tools_of_a_gpu; try "$run" train; wants 0 'with CUDA 13.0 for GPU 0: NVIDIA Stand-in'
          called 'cmake -S .* -DMPT_CUDA=ON' || fail 'without CUDA'; silent_but 'program: '
          rm "$work/called"; try "$run" train; called 'cmake -S' && fail 'configured again'; : ;;
