@@ -108,6 +108,13 @@ struct kept_moments {
         }
     }
 
+    /// In fp32, of a parameter, where it keeps no others.
+    int numbers() const {
+        return kind == mpt::optimizer_kind::adamw      ? 2
+               : kind == mpt::optimizer_kind::momentum ? 1
+                                                       : 0;
+    }
+
     mpt::optimizer_kind kind;
     bool in_blocks;                             // some, on this rank or another, are in 8 bits
     mpt::buffer<float> m, v;                    // in 32 bits

@@ -2,6 +2,7 @@
 // cpu_machine.hpp -- who computes on the CPU's plain loops, and which strategy its ranks follow.
 #pragma once
 #include "memory_plan.hpp"
+#include "offloaded.hpp"
 #include "options.hpp"
 
 #include "mpt/base/memory.hpp"       // memory
@@ -9,6 +10,7 @@
 #include "mpt/base/trace.hpp"        // trace
 #include "mpt/comm/communicator.hpp" // communicator
 #include "mpt/dist/ddp.hpp"          // ddp
+#include "mpt/dist/leaving_rank.hpp" // leaving_rank
 #include "mpt/dist/one_rank.hpp"     // one_rank
 #include "mpt/dist/zero1.hpp"        // zero1
 #include "mpt/dist/zero2.hpp"        // zero2
@@ -30,10 +32,10 @@ struct cpu_machine {
     operations make(const options& o, const mpt::gpt_config& c) {
         return {pool, mem, mpt::gpt_scratch<T>(c, o.batch, o.context), o.precision == "tf32"};
     }
-    /// The one that --ranks, --zero and --reduce ask for.
-    template <class T>
+    /// The one that --ranks, --zero and --reduce ask for. on: what adds up gradients.
+    template <class T, class On>
     std::unique_ptr<mpt::strategy<T>> strategy(const options& o, mpt::communicator& comm,
-                                               const operations& ops, const mpt::layout& map) {
+                                               const On& on, const mpt::layout& map) {
         using std::make_unique, mpt::zero1, mpt::zero2, mpt::zero3;
         const int micros = o.micro_batches;
         const auto mode = reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;
@@ -41,15 +43,21 @@ struct cpu_machine {
             s->narrate.tell = [this](const std::string& line) { narrate(line); };
             return s;
         };
-        if (o.zero == 3)
-            return told(make_unique<zero3<T, operations>>(ops, map, comm, mem, micros, mode));
-        if (o.zero == 2)
-            return told(make_unique<zero2<T, operations>>(ops, map, comm, mem, micros, mode));
-        if (o.zero == 1)
-            return told(make_unique<zero1<T, operations>>(ops, map, comm, micros, mode));
-        if (comm.size() > 1)
-            return told(make_unique<mpt::ddp<T, operations>>(ops, map, comm, micros, mode));
-        return make_unique<mpt::one_rank<T, operations>>(ops, map);
+        if (o.zero == 3) return told(make_unique<zero3<T, On>>(on, map, comm, mem, micros, mode));
+        if (o.zero == 2) return told(make_unique<zero2<T, On>>(on, map, comm, mem, micros, mode));
+        if (o.zero == 1) return told(make_unique<zero1<T, On>>(on, map, comm, micros, mode));
+        if (comm.size() > 1) return told(make_unique<mpt::ddp<T, On>>(on, map, comm, micros, mode));
+        return make_unique<mpt::one_rank<T, On>>(on, map);
+    }
+    /// The same with --offload.
+    static constexpr bool offloads = true;
+    template <class T>
+    std::unique_ptr<mpt::strategy<T>> strategy(const options& o, mpt::communicator& comm,
+                                               const operations& ops, const mpt::layout& map,
+                                               gradients_away<T>& away) {
+        if (away.when == departure::by_unit)
+            return std::make_unique<mpt::leaving_rank<T, operations>>(ops, map, mem, away.copies);
+        return away.adder ? strategy<T>(o, comm, *away.adder, map) : strategy<T>(o, comm, ops, map);
     }
     void narrate(const std::string& line) const {
         if (narrating) std::fprintf(stderr, "%s\n", line.c_str());

@@ -96,7 +96,8 @@ int train(const options& given, mpt::communicator& comm) {
         loss = comm.sum(loss) / double(tokens);
         mpt::check_loss(loss, step + 1);
 
-        const auto g = run.strategy.finish(run.grads); // mine, still scaled
+        auto g = run.strategy.finish(run.grads);      // mine, still scaled
+        if (run.leaving) g = run.leaving->arrived(g); // ... and where its optimizer is
         mpt::health health;
         {
             const mpt::range r(trace.get(), mpt::lane::compute, "inspect");
@@ -110,8 +111,11 @@ int train(const options& given, mpt::communicator& comm) {
         if (applied) {
             const mpt::range r(trace.get(), mpt::lane::compute, "optimizer");
             const double factor = mpt::clip_factor(norm, o.clip) / S; // unscale and clip, in fp32
-            now.rule.step(run.ops, run.model.map, owned, run.moments, g, factor, lr,
-                          [&](std::span<double> sums) { run.strategy.add_shards(sums); });
+            if (run.away)
+                now.rule.step(run.ops, run.model.map, run.away->steps, g, factor, lr);
+            else
+                now.rule.step(run.ops, run.model.map, owned, run.moments, g, factor, lr,
+                              [&](std::span<double> sums) { run.strategy.add_shards(sums); });
             run.machine.narrate(mpt::join("rank ", comm.rank(), " has updated ",
                                           mpt::size_of(owned.weights), " parameters"));
             run.strategy.publish(run.weights.span());
@@ -146,7 +150,7 @@ int train(const options& given, mpt::communicator& comm) {
         if (told) trace->finish();
     }
     if (told) bar.finish();
-    if (shared(o)) {
+    if (shared(o) || run.away) {
         const memory_plan held =
             run.planned(now.rule.kind(), machine, taken.ahead(o.micro_batches));
         const auto all = all_accounts(comm, run.account(held, sent, taken));

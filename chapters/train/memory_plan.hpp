@@ -16,14 +16,10 @@
 #include <string>
 
 struct memory_plan {
-    std::array<std::size_t, mpt::kinds> bytes{};
-    std::array<std::string, mpt::kinds> why{};
+    mpt::estimate bytes;                       // by kind and place
+    std::array<std::string, mpt::kinds> why{}; // of those on the device
 
-    std::size_t total() const {
-        std::size_t sum = 0;
-        for (const std::size_t b : bytes) sum += b;
-        return sum;
-    }
+    std::size_t total(mpt::place p = mpt::place::device) const { return bytes.total(p); }
 };
 
 /// What a parameter costs besides its gradient.
@@ -63,10 +59,8 @@ inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointin
     mpt::training_plan plan;
     plan.weight = each.size, plan.master = each.master, plan.micro_batches = micro_batches;
     plan.optimizer = each.optimizer;
-    const mpt::estimate bytes = mpt::estimate_bytes(size, plan);
-    memory_plan p;
-    for (int k = 0; k < mpt::kinds; ++k) p.bytes[std::size_t(k)] = bytes.at(mpt::kind(k));
-    p.bytes[std::size_t(mpt::kind::data)] += machine.tokens;
+    memory_plan p{mpt::estimate_bytes(size, plan), {}};
+    p.bytes.at(mpt::kind::data) += machine.tokens;
 
     const auto why = [&](mpt::kind k) -> std::string& { return p.why[std::size_t(k)]; };
     const int R = acts.segments_again();
@@ -112,7 +106,7 @@ inline std::size_t whole_units(int stage, const mpt::partition& cut, const mpt::
 /// The plan of one rank becomes that of this one.
 inline void share_out(memory_plan& p, const rank_share& r, const parameter_cost& each) {
     const auto set = [&](mpt::kind k, std::size_t bytes, bool shared) {
-        p.bytes[std::size_t(k)] = bytes;
+        p.bytes.at(k) = bytes;
         std::string& why = p.why[std::size_t(k)];
         if (shared) why += ", of a shard, about 1/" + std::to_string(r.ranks);
     };

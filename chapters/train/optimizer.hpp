@@ -5,15 +5,18 @@
 
 #include "../common/kept_moments.hpp"
 
-#include "mpt/train/adam.hpp"     // adam: step
-#include "mpt/train/adamw.hpp"    // adamw: step
-#include "mpt/train/lamb.hpp"     // lamb: step
-#include "mpt/train/schedule.hpp" // schedule
-#include "mpt/train/sgd.hpp"      // sgd: step
-#include "mpt/train/warmup.hpp"   // warmup_lr
+#include "mpt/dist/offload.hpp"       // offload, updates_in_parts
+#include "mpt/dist/offload_place.hpp" // require_offloadable
+#include "mpt/train/adam.hpp"         // adam: step
+#include "mpt/train/adamw.hpp"        // adamw: step
+#include "mpt/train/lamb.hpp"         // lamb: step
+#include "mpt/train/schedule.hpp"     // schedule
+#include "mpt/train/sgd.hpp"          // sgd: step
+#include "mpt/train/warmup.hpp"       // warmup_lr
 
 #include <algorithm>
 #include <functional>
+#include <string>
 #include <variant>
 
 /// One of them, by the verbs that all have.
@@ -50,6 +53,25 @@ public:
               kept_moments& kept, const mpt::owned_gradients<T>& g, double factor, double lr,
               Add add) {
         std::visit([&](auto& x) { kept.step(x, on, map, own, g, factor, lr, add); }, which_);
+    }
+
+    /// ... on the host, of states that are away.
+    template <class T>
+    void step(const mpt::cpu& host, const mpt::layout& map, mpt::offload<T>& away,
+              const mpt::owned_gradients<T>& g, double factor, double lr) {
+        std::visit(
+            [&]<class Rule>(Rule& x) {
+                if constexpr (mpt::updates_in_parts<Rule, T>)
+                    away.step(x, host, map, g, factor, lr);
+                else
+                    mpt::require_offloadable<Rule, T>("this optimizer"); // as options.cpp did
+            },
+            which_);
+    }
+    /// Throws one line unless --offload can take its states. name: the option that chose it.
+    void require_offloadable(const std::string& name) const {
+        std::visit([&]<class Rule>(const Rule&) { mpt::require_offloadable<Rule, float>(name); },
+                   which_);
     }
 
 private:

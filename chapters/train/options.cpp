@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // options.cpp -- the command line of `train`, its checks, and the options that a checkpoint keeps.
 #include "model_config.hpp"
+#include "optimizer.hpp"
 #include "options.hpp"
 
 #include "mpt/base/error.hpp"              // check, error
 #include "mpt/base/version.hpp"            // version
 #include "mpt/comm/launch_environment.hpp" // launch
+#include "mpt/dist/offload_place.hpp"      // parse_offload
 #include "mpt/nn/checkpointing.hpp"        // checkpointing: parse
 #include "mpt/train/loss_scale.hpp"        // shortest
 #include "run_folder.hpp"                  // find_checkpoint, latest_run
@@ -222,6 +224,19 @@ void add_options(CLI::App& app, options& o) {
         ->group(machine)
         ->type_name("BYTES");
 
+    app.add_option("--offload", o.offload,
+                   "keep what the optimizer keeps, and gradients, outside of the device: host (its "
+                   "memory), file (in --offload-dir, a few MB of memory); none. The same bits; may "
+                   "be another on resume")
+        ->check(CLI::IsMember({"none", "host", "file"}))
+        ->group(machine)
+        ->capture_default_str();
+    app.add_option("--offload-dir", o.offload_dir,
+                   "folder for --offload file, on a fast disk with 12 bytes a parameter free; the "
+                   "files are gone with the run")
+        ->group(machine)
+        ->type_name("DIR");
+
     const char* left = "Output";
     app.add_option("--out", o.out, "folder of the run; default: a fresh runs/NNN")->group(left);
     app.add_flag("--resume", o.resume,
@@ -370,6 +385,23 @@ void check_device(const CLI::App& app, const options& o) {
            "the device moves its scale by the rules of grad; choose it, or --device cpu");
     refuse(app.count("--trace") > 0, "--trace",
            "the host does not know when the device does what; use the device's own profiler");
+}
+
+// States outside of the device: of which optimizers, and where.
+void check_offload(const options& o) {
+    const mpt::offload_to where = mpt::parse_offload(o.offload, o.offload_dir);
+    if (where == mpt::offload_to::none) return;
+    mpt::check(o.device == "cpu", "--offload ", o.offload, " with --device ", o.device,
+               ": steps are the device's own there; choose --device cpu, or --offload none");
+    mpt::check(!o.stochastic_rounding, "--offload ", o.offload,
+               " with --stochastic-rounding: weights would lose what no master keeps; leave one of "
+               "the two out");
+    optimizer(o).require_offloadable(o.moments == "fp32" ? "--optimizer " + o.optimizer
+                                                         : "--moments " + o.moments);
+    if (where == mpt::offload_to::host) return;
+    std::error_code none;
+    mpt::check(fs::is_directory(o.offload_dir, none), "--offload-dir ", o.offload_dir,
+               ": is no folder; make it, on a fast disk with 12 bytes a parameter free");
 }
 
 // Options that the optimizer or the schedule has no use for.
@@ -542,6 +574,7 @@ options parse_train(std::vector<std::string> words, const mpt::launch& place) {
     check_scaler(app, o);
     check_optimizer(app, o);
     check_device(app, o);
+    check_offload(o);
     check_plan(o); // the number of layers is known now
     if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
     const int here = o.processes && place.local_size > 0 ? place.local_size : o.ranks;

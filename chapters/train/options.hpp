@@ -61,6 +61,8 @@ struct options {
     std::string products;          // of cuda: kernels, cublas; "": cublas where it was found
     int threads = 0;               // of each rank; given: of all together, 0: all cores
     std::size_t device_memory = 0; // bytes; 0: no budget
+    std::string offload = "none"; // where the optimizer's states are: none (the device), host, file
+    std::string offload_dir;      // of file: the folder
 
     // what it leaves behind
     std::string out;  // "": a fresh runs/NNN

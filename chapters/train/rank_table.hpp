@@ -8,6 +8,7 @@
 #include "mpt/comm/communicator.hpp" // communicator, traffic, verb, element
 #include "mpt/dist/bucket.hpp"       // buckets
 #include "mpt/dist/partition.hpp"    // partition
+#include "mpt/train/estimate.hpp"    // estimate: bytes by kind and place
 
 #include <algorithm>
 #include <array>
@@ -83,16 +84,24 @@ inline elements_sent planned_traffic(const options& o, const mpt::layout& map,
 }
 //! [traffic]
 
+/// Bytes that have crossed between a rank's device and its host.
+struct moved {
+    std::size_t out = 0, in = 0; // from the device, to it
+};
+
 /// One rank's account, as numbers that ranks can send each other.
 struct rank_account {
-    std::array<std::size_t, mpt::kinds> held{}, planned{}; // bytes at the peak
-    std::size_t padding = 0;                               // bytes of `planned` in buffers kept
+    mpt::estimate held, planned; // bytes of each place at its peak
+    std::size_t padding = 0;     // bytes of `planned` in buffers that the device keeps
     elements_sent sent, promised;
+    moved crossed, to_cross;
 
     std::vector<double> numbers() const {
         std::vector<double> all{double(padding)};
-        for (const auto* list : {&held, &planned})
-            all.insert(all.end(), list->begin(), list->end());
+        for (const moved& m : {crossed, to_cross})
+            all.insert(all.end(), {double(m.out), double(m.in)});
+        for (const auto* of_places : {&held.bytes, &planned.bytes})
+            for (const auto& list : *of_places) all.insert(all.end(), list.begin(), list.end());
         for (const auto* book : {&sent, &promised})
             for (const auto& of_verb : book->n)
                 all.insert(all.end(), of_verb.begin(), of_verb.end());
@@ -101,8 +110,11 @@ struct rank_account {
     static rank_account of(const double* from) {
         rank_account a;
         a.padding = std::size_t(*from++);
-        for (auto* list : {&a.held, &a.planned})
-            for (std::size_t& x : *list) x = std::size_t(*from++);
+        for (moved* m : {&a.crossed, &a.to_cross})
+            m->out = std::size_t(*from++), m->in = std::size_t(*from++);
+        for (auto* of_places : {&a.held.bytes, &a.planned.bytes})
+            for (auto& list : *of_places)
+                for (std::size_t& x : list) x = std::size_t(*from++);
         for (auto* book : {&a.sent, &a.promised})
             for (auto& of_verb : book->n)
                 for (std::size_t& x : of_verb) x = std::size_t(*from++);
@@ -152,6 +164,12 @@ inline void head(const char* name, std::size_t first, std::size_t last) {
 }
 using pair = std::pair<std::size_t, std::size_t>;
 
+inline const char* words_of(mpt::place p) {
+    return p == mpt::place::device ? "on the device"
+           : p == mpt::place::host ? "on the host"
+                                   : "in files";
+}
+
 } // namespace rank_table
 
 /// Both tables on stdout. steps: how many the traffic is of. Is all as it was planned?
@@ -165,21 +183,38 @@ inline bool print_accounts(const std::vector<rank_account>& all, std::size_t ste
     const std::size_t each = columns(all.size());
     for (std::size_t first = 0; first < all.size(); first += each) {
         const std::size_t last = std::min(all.size(), first + each);
-        std::printf(
-            "memory of each rank at its peak, bytes on the device, ledger beside formula\n");
-        head("kind", first, last);
-        for (std::size_t k = 0; k < mpt::kinds; ++k)
-            if (in_use([&](const rank_account& a) { return a.held[k] + a.planned[k]; }))
-                same &= row(std::string("  ") + to_string(mpt::kind(k)), all, first, last,
-                            [&](const rank_account& a) { return pair(a.held[k], a.planned[k]); });
-        same &= row("  total", all, first, last, [](const rank_account& a) {
-            pair sum;
-            for (std::size_t k = 0; k < mpt::kinds; ++k)
-                sum.first += a.held[k], sum.second += a.planned[k];
-            return sum;
-        });
-        row("  padding in it", all, first, last,
-            [](const rank_account& a) { return pair(a.padding, a.padding); });
+        for (int p = 0; p < mpt::places; ++p) {
+            const mpt::place here = mpt::place(p);
+            const auto total = [&](const rank_account& a) {
+                return pair(a.held.total(here), a.planned.total(here));
+            };
+            if (!in_use([&](const rank_account& a) { return total(a).first + total(a).second; }))
+                continue;
+            std::printf("memory of each rank at its peak, bytes %s, ledger beside formula\n",
+                        words_of(here));
+            head("kind", first, last);
+            for (int k = 0; k < mpt::kinds; ++k) {
+                const auto both = [&](const rank_account& a) {
+                    return pair(a.held.at(mpt::kind(k), here), a.planned.at(mpt::kind(k), here));
+                };
+                if (in_use([&](const rank_account& a) { return both(a).first + both(a).second; }))
+                    same &=
+                        row(std::string("  ") + to_string(mpt::kind(k)), all, first, last, both);
+            }
+            same &= row("  total", all, first, last, total);
+            if (here == mpt::place::device)
+                row("  padding in it", all, first, last,
+                    [](const rank_account& a) { return pair(a.padding, a.padding); });
+        }
+        if (in_use([](const rank_account& a) { return a.crossed.in + a.to_cross.in; })) {
+            std::printf("bytes that each rank has moved in %zu steps, counted beside formula\n",
+                        steps);
+            head("way", first, last);
+            same &= row("  from its device", all, first, last,
+                        [](const rank_account& a) { return pair(a.crossed.out, a.to_cross.out); });
+            same &= row("  to its device", all, first, last,
+                        [](const rank_account& a) { return pair(a.crossed.in, a.to_cross.in); });
+        }
         std::printf("elements that each rank has sent in %zu steps, counted beside formula\n",
                     steps);
         head("verb, type", first, last);

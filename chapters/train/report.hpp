@@ -4,6 +4,7 @@
 #pragma once
 #include "memory_plan.hpp"
 #include "options.hpp"
+#include "place_table.hpp"
 #include "rank_table.hpp"
 #include "run_folder.hpp"
 
@@ -56,7 +57,16 @@ inline std::string words_of_ranks(const options& o) {
 inline std::string flags_of_ranks(const options& o) {
     return (o.ranks > 1 && !o.processes ? " --ranks " + std::to_string(o.ranks) : "") +
            (o.zero ? " --zero " + std::to_string(o.zero) : "") +
-           (o.reduce.empty() ? "" : " --reduce " + o.reduce);
+           (o.reduce.empty() ? "" : " --reduce " + o.reduce) +
+           (o.offload == "none" ? "" : " --offload " + o.offload) +
+           (o.offload_dir.empty() ? "" : " --offload-dir " + o.offload_dir);
+}
+
+/// What --offload keeps there.
+inline const char* words_of_place(const options& o, mpt::place p) {
+    return p == mpt::place::file ? "the optimizer's states"
+           : o.offload == "file" ? "gradients, and buffers that states pass through"
+                                 : "the optimizer's states, and gradients";
 }
 
 class report {
@@ -94,10 +104,15 @@ public:
         std::fprintf(stderr, "memory      %s in all%s\n", human(double(plan_.total())).c_str(),
                      o_.ranks > 1 ? ", of each rank" : "");
         for (int k = 0; k < mpt::kinds; ++k)
-            if (plan_.bytes[std::size_t(k)])
+            if (plan_.bytes.at(mpt::kind(k)))
                 std::fprintf(stderr, "  %-12s%10s  %s\n", to_string(mpt::kind(k)),
-                             human(double(plan_.bytes[std::size_t(k)])).c_str(),
+                             human(double(plan_.bytes.at(mpt::kind(k)))).c_str(),
                              plan_.why[std::size_t(k)].c_str());
+        for (const mpt::place p : {mpt::place::host, mpt::place::file})
+            if (o_.offload != "none" && plan_.total(p))
+                std::fprintf(stderr, "  %-12s%10s  %s\n",
+                             p == mpt::place::host ? "on the host" : "in files",
+                             human(double(plan_.total(p))).c_str(), words_of_place(o_, p));
         if (!remark_.empty()) std::fprintf(stderr, "  %s\n", remark_.c_str());
         std::fprintf(stderr, "folder      %s\n", o_.out.c_str());
     }
@@ -125,11 +140,11 @@ public:
         account(books);
         results(steps, skipped);
     }
-    /// ... of several ranks.
+    /// ... of several ranks, or of several places.
     void finish(const std::vector<rank_account>& all, std::size_t counted, long steps,
                 long skipped) const {
         draw();
-        print_accounts(all, counted);
+        shared(o_) ? print_accounts(all, counted) : print_places(all.at(0), counted);
         results(steps, skipped);
     }
 
@@ -153,7 +168,7 @@ private:
                     "formula");
         for (int k = 0; k < mpt::kinds; ++k) {
             const std::size_t measured = books.at_peak(mpt::kind(k)),
-                              planned = plan_.bytes[std::size_t(k)];
+                              planned = plan_.bytes.at(mpt::kind(k));
             if (measured || planned)
                 std::printf("  %-12s%16zu%16zu%s\n", to_string(mpt::kind(k)), measured, planned,
                             measured == planned ? "" : "   differ");

@@ -5,6 +5,7 @@
 #include "generate.hpp"
 #include "memory_plan.hpp"
 #include "model_config.hpp"
+#include "offloaded.hpp"
 #include "optimizer.hpp"
 #include "options.hpp"
 #include "report.hpp"
@@ -69,22 +70,26 @@ struct training {
         : o(o), data(data), comm(comm),
           data_sum(mpt::hex8(mpt::crc32c(std::as_bytes(std::span(data.tokens))))), machine(o),
           mem(machine.mem), config(model_config(o, data.vocabulary)),
-          ops(machine.template make<T>(o, config)), model(config, ops, o.seed),
-          held_(machine.template strategy<T>(o, comm, ops, model.map)), strategy(*held_),
-          P(model.map.size()), cut(model.map, comm.size()),
+          ops(machine.template make<T>(o, config)), model(config, ops, o.seed), P(model.map.size()),
+          cut(model.map, comm.size()),
           sizes(mpt::sizes_of(o.zero, model.map, cut, comm.rank(), o.micro_batches, when(o))),
+          rooms(rooms_of(departure_of(o), sizes, o.micro_batches)), leaving(way_out()),
+          held_(follow()), strategy(*held_),
           weights(mem, mpt::kind::weights, sizes.weights, "weights"),
-          grads_(mem, mpt::kind::grads, sizes.micro, "gradients"),
-          sums_(mem, mpt::kind::sums, sizes.sum, "fp32 sums of gradients"),
+          grads_(mem, mpt::kind::grads, rooms.micro, "gradients"),
+          sums_(mem, mpt::kind::sums, rooms.sum, "fp32 sums of gradients"),
           master_(mem, mpt::kind::master,
-                  o.stochastic_rounding ? 0 : mpt::master_size<T>(sizes.owned),
+                  leaving || o.stochastic_rounding ? 0 : mpt::master_size<T>(sizes.owned),
                   "fp32 master weights"),
-          moments(mem, model.map, kind, o.seed, owned_places(o, model.map, cut, comm.rank())),
+          moments(mem, model.map, kind, o.seed,
+                  leaving ? mpt::pieces<float>() : owned_places(o, model.map, cut, comm.rank())),
+          away(states_elsewhere()),
           inputs(mem, mpt::kind::data, rows() * std::size_t(o.context), "inputs"),
           targets(mem, mpt::kind::data, rows() * std::size_t(o.context), "targets"),
           host_inputs(inputs.size()), host_targets(targets.size()) {
         acts.emplace(mem, config, o.batch, o.context, plan(o));
         grads = {grads_.span(), sums_.span()};
+        if (leaving) grads = leaving->written(grads.micro, grads.sum);
     }
 
     static mpt::reduce_mode when(const options& o) {
@@ -94,15 +99,20 @@ struct training {
     rank_account account(const memory_plan& plan, const elements_sent& sent,
                          const steps_taken& done) const {
         rank_account a;
-        for (std::size_t k = 0; k < mpt::kinds; ++k) a.held[k] = mem.books.at_peak(mpt::kind(k));
+        for (int p = 0; p < mpt::places; ++p)
+            for (int k = 0; k < mpt::kinds; ++k)
+                a.held.at(mpt::kind(k), mpt::place(p)) =
+                    mem.books.at_peak(mpt::kind(k), mpt::place(p));
         a.planned = plan.bytes;
         const std::size_t whole = o.zero == 0 ? P : cut.padded_size(),
                           mine = o.zero == 0 ? P : cut.owned(comm.rank());
         const auto padding = [&](std::size_t size) { // of a buffer, whole or this rank's part
             return size == 0 ? 0 : size == whole ? whole - P : size - mine;
         };
-        a.padding = sizeof(T) * (padding(sizes.weights) + padding(sizes.micro)) +
-                    sizeof(float) * padding(sizes.sum);
+        a.padding = sizeof(T) * (padding(sizes.weights) + padding(rooms.micro)) +
+                    sizeof(float) * padding(rooms.sum);
+        if (leaving) a.crossed = {leaving->copies.bytes_out(), leaving->copies.bytes_in()};
+        a.to_cross = planned_moves(departure_of(o), sizes, sizeof(T), o.micro_batches, done);
         a.sent = sent;
         a.promised =
             planned_traffic(o, model.map, cut, comm.rank(), mpt::element_code<T>::value, done,
@@ -119,14 +129,20 @@ struct training {
         const parameter_cost each{sizeof(T), sizeof(T) < 4 && !o.stochastic_rounding, kind};
         const mpt::checkpointing acts = plan(o);
         memory_plan p = plan_memory(config, acts, each, o.micro_batches, o.batch, extra);
-        if (!shared(o)) return p;
         const bool every = o.micro_batches == 1 || !reduces_once(o);
-        share_out(
-            p,
-            {o.zero, comm.size(), sizes,
-             kept_moments::sizes(model.map, kind, owned_places(o, model.map, cut, comm.rank())),
-             whole_units(o.zero, cut, acts, every, ahead), P},
-            each);
+        if (shared(o))
+            share_out(
+                p,
+                {o.zero, comm.size(), sizes,
+                 kept_moments::sizes(model.map, kind, owned_places(o, model.map, cut, comm.rank())),
+                 whole_units(o.zero, cut, acts, every, ahead), P},
+                each);
+        if (leaving)
+            move_out(p, {departure_of(o), o.offload == "file", sizeof(T), away->store->moments(),
+                         sizes, rooms, largest_part(cut, o.zero, comm.rank()),
+                         mpt::units_in_flight(acts, model.map.units[0].size(),
+                                              model.map.units[1].size(), false, true)
+                             .grads});
         return p;
     }
     /// My part of the weights becomes this: the master's, and the weights rounded to nearest.
@@ -136,17 +152,25 @@ struct training {
         const mpt::optimizer_state<T> own = owned();
         std::vector<float> wide;
         std::vector<T> low;
-        for (std::size_t p = 0; p < own.weights.size(); ++p) {
+        const auto round = [&](std::span<const float> from, mpt::device_span<T> to) {
+            low.resize(from.size());
+            mpt::cast(from.data(), low.data(), low.size());
+            ops.copy_to_device(to, std::span<const T>(low));
+        };
+        if (away)
+            away->steps.begin([&](std::size_t begin, std::span<float> master) {
+                values(begin, master);
+                round(master, away->weights(begin, master.size()));
+            });
+        for (std::size_t p = 0; p < own.weights.size() && !away; ++p) {
             const auto& [mine, begin] = own.weights[p];
             for (std::size_t i = 0; i < mine.size(); i += wide.size()) {
                 wide.resize(std::min(mine.size() - i, std::size_t(1) << 20));
-                low.resize(wide.size());
                 values(begin + i, std::span(wide));
                 if (master_.size() > 0)
                     ops.copy_to_device(own.master[p].data.subspan(i, wide.size()),
                                        std::span<const float>(wide));
-                mpt::cast(wide.data(), low.data(), low.size());
-                ops.copy_to_device(mine.subspan(i, low.size()), std::span<const T>(low));
+                round(wide, mine.subspan(i, wide.size()));
             }
         }
         strategy.publish(weights.span());
@@ -176,6 +200,7 @@ struct training {
     /// What the optimizer updates: my part, which on one rank is all.
     mpt::optimizer_state<T> owned() {
         const auto mine = strategy.mine(weights.span());
+        if (away) return {{}, {}, {}, mine, {}}; // it has the rest
         if (o.stochastic_rounding) return {{}, {}, {}, mine, o.seed};
         return {mpt::master_of(master_.span(), mine), {}, {}, mine, {}};
     }
@@ -221,20 +246,44 @@ struct training {
     mpt::gpt_config config;
     operations ops;
     mpt::gpt<T, operations> model;
-    std::unique_ptr<mpt::strategy<T>> held_;
-    mpt::strategy<T>& strategy;
     std::size_t P; // parameters
     mpt::partition cut;
-    mpt::strategy_sizes sizes; // elements of the buffers below
+    mpt::strategy_sizes sizes; // elements of the buffers below, where all of them are on the device
+    gradient_rooms rooms;      // ... of those for gradients
+    std::unique_ptr<gradients_away<T>> leaving; // with --offload: their way
+    std::unique_ptr<mpt::strategy<T>> held_;
+    mpt::strategy<T>& strategy;
     mpt::buffer<T> weights, grads_;
     mpt::buffer<float> sums_, master_;
     kept_moments moments;
+    std::unique_ptr<states_away<T>> away; // with --offload: master and moments, and the steps
     mpt::buffer<int> inputs, targets;
     std::vector<int> host_inputs, host_targets;
     std::optional<mpt::gpt_acts<T>> acts;
     mpt::gradients<T> grads;
 
 private:
+    // Of a machine without it, --offload is refused.
+    static constexpr bool offloads = requires { Machine::offloads; };
+    std::unique_ptr<gradients_away<T>> way_out() {
+        if constexpr (offloads)
+            if (o.offload != "none")
+                return std::make_unique<gradients_away<T>>(o, rooms, mem, comm.seen);
+        return nullptr;
+    }
+    std::unique_ptr<mpt::strategy<T>> follow() {
+        if constexpr (offloads)
+            if (leaving) return machine.template strategy<T>(o, comm, ops, model.map, *leaving);
+        return machine.template strategy<T>(o, comm, ops, model.map);
+    }
+    std::unique_ptr<states_away<T>> states_elsewhere() {
+        if constexpr (offloads)
+            if (leaving)
+                return std::make_unique<states_away<T>>(
+                    o, mem, model.map, strategy.mine(weights.span()), moments.numbers(),
+                    comm.rank(), leaving->copies, comm.seen);
+        return nullptr;
+    }
     mpt::batch put(const mpt::batch& b) {
         ops.copy_to_device(inputs.span(), host_inputs);
         ops.copy_to_device(targets.span(), host_targets);
@@ -264,16 +313,36 @@ struct saved_buffer {
     mpt::shares cut;                       // who has what
 };
 
+/// On the host, a copy of states that are away: what a checkpoint is made of and read into.
+template <class T>
+struct states_copy {
+    template <class Machine>
+    explicit states_copy(training<T, Machine>& run)
+        : master(host, mpt::kind::master, run.sizes.owned, "fp32 master weights"),
+          moments(host, run.model.map, run.moments.kind, run.o.seed,
+                  owned_places(run.o, run.model.map, run.cut, run.comm.rank())) {}
+
+    mpt::packed_states<float> spans() {
+        const auto all = [](mpt::buffer<float>& x) { return std::span(x.span().data(), x.size()); };
+        return {all(master), all(moments.m), all(moments.v)};
+    }
+
+    mpt::memory host; // not in the run's books, as no copy for a checkpoint is
+    mpt::buffer<float> master;
+    kept_moments moments;
+};
+
 /// Every one of them: each(saved_buffer). Weights that are their master's rounded copy are kept
 /// too: `sample` reads no more than them. The same list on every rank.
 template <class T, class Machine, class Each>
-void saved_buffers(training<T, Machine>& run, Each each) {
+void saved_buffers(training<T, Machine>& run, states_copy<T>* copy, Each each) {
     each(saved_buffer<T>{"weights", "", run.weight_parts(), run.shares_of({})});
     if (!mpt::own_master<T> && !run.o.stochastic_rounding)
-        each(saved_buffer<float>{"master", "", run.parts(run.master_.span(), {}),
+        each(saved_buffer<float>{"master", "",
+                                 run.parts((copy ? copy->master : run.master_).span(), {}),
                                  run.shares_of({})});
-    run.moments.each(
-        [&]<class U>(const char* name, mpt::device_span<U> x, kept_moments::entries entries) {
+    (copy ? copy->moments : run.moments)
+        .each([&]<class U>(const char* name, mpt::device_span<U> x, kept_moments::entries entries) {
             each(saved_buffer<U>{"moments", name, run.parts(x, entries), run.shares_of(entries)});
         });
 }
@@ -313,7 +382,9 @@ void save(training<T, Machine>& run, const state& now, const std::string& dir) {
     const auto tensors = mpt::named_tensors(run.model.map.tensors);
     std::vector<mpt::checkpoint_file> files;
     std::vector<std::shared_ptr<void>> rooms; // the copies on the host, until all is written
-    saved_buffers(run, [&]<class U>(const saved_buffer<U>& x) {
+    const auto copy = run.away ? std::make_unique<states_copy<T>>(run) : nullptr;
+    if (copy) run.away->steps.copy_to(copy->spans());
+    saved_buffers(run, copy.get(), [&]<class U>(const saved_buffer<U>& x) {
         const std::size_t size = x.cut.total();
         if (size == 0) return;
         const auto room = std::make_shared<std::vector<U>>();
@@ -344,7 +415,8 @@ void load(training<T, Machine>& run, state& now, const std::string& folder) {
     std::vector<std::function<void()>> put;
     std::map<std::string, std::unique_ptr<mpt::safetensors::reader>> readers;
     std::map<std::string, mpt::tensor_reads> reads;
-    saved_buffers(run, [&]<class U>(const saved_buffer<U>& x) {
+    const auto copy = run.away ? std::make_unique<states_copy<T>>(run) : nullptr;
+    saved_buffers(run, copy.get(), [&]<class U>(const saved_buffer<U>& x) {
         const std::size_t size = x.cut.total();
         if (size == 0) return;
         const bool sharded = run.o.zero > 0; // then rank 0 reads for all
@@ -370,6 +442,15 @@ void load(training<T, Machine>& run, state& now, const std::string& folder) {
     for (const auto& [file, r] : reads) r.nothing_else();
     for (const auto& [file, r] : reads) r.read();
     for (const auto& one : put) one();
+    if (copy) {
+        float* master = copy->master.span().data();
+        if (mpt::own_master<T>) // saved once, as weights
+            for (const auto& [data, begin] : run.away->mine)
+                for (std::size_t i = 0; i < data.size(); ++i)
+                    *master++ = mpt::widen(data.data()[i]);
+        const mpt::packed_states<float> all = copy->spans();
+        run.away->steps.copy_from({all.master, all.m, all.v});
+    }
     run.strategy.publish(run.weights.span());
     std::map<std::string, std::string> scaler;
     for (const auto& [key, value] : words)

@@ -27,12 +27,14 @@
 
 namespace mpt {
 
+inline constexpr std::size_t sums_chunk = 1 << 16; // elements that are copied at once
+
 /// One caller at a time, as of a strategy.
 template <class T>
 class host_sums {
 public:
     /// Both outlive it. chunk: elements that are copied at once.
-    host_sums(memory& mem, transfers& copies, std::size_t chunk = 1 << 16)
+    host_sums(memory& mem, transfers& copies, std::size_t chunk = sums_chunk)
         : copies_(copies), one_(1), on_(one_, mem, 0),
           room_(mem, kind::temp, chunk, "gradients on their way", place::host) {}
 

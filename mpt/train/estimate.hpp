@@ -119,7 +119,8 @@ inline estimate estimate_bytes(const model_size& m, const training_plan& p) {
     const auto held = [&](int from) { return p.stage >= from ? shard : P; }; // sharded from stage
     estimate e;
     e.at(kind::weights, filed && p.stage == 3 ? place::file : place::device) = (held(3) * s).n;
-    e.at(kind::grads, grads) = (held(2) * s).n;
+    if (!away || p.micro_batches == 1) // else they are added to the sums as they arrive
+        e.at(kind::grads, grads) = (held(2) * s).n;
     if (p.micro_batches > 1) e.at(kind::sums, grads) = ((p.reduces_every() ? held(1) : P) * 4).n;
     if (p.master)
         e.at(kind::master, optimizer) = (held(1) * 4).n;

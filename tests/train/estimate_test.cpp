@@ -162,6 +162,11 @@ TEST_CASE("offloading moves bytes, and loses none") {
     CHECK(host.total() == 2 * 1024);
     CHECK(host.total(place::host) == 14 * 256);
     CHECK(host.total() + host.total(place::host) == here.total());
+    // Of several micro-batches the host keeps sums, and no gradients beside them.
+    p.micro_batches = 3;
+    CHECK(estimate_bytes(m, p).at(kind::grads, place::host) == 0);
+    CHECK(estimate_bytes(m, p).total(place::host) == (4 + 12) * 256);
+    p.micro_batches = 1;
     p.offload = offload_to::file, p.stage = 3;
     const estimate file = estimate_bytes(m, p);
     CHECK(file.total() == 0);

@@ -23,8 +23,8 @@ layout two_units() {
 
 rank_account some_account() {
     rank_account a;
-    a.held[0] = a.planned[0] = 100;
-    a.held[3] = a.planned[3] = 7;
+    a.held.at(kind::weights) = a.planned.at(kind::weights) = 100;
+    a.held.at(kind::master) = a.planned.at(kind::master) = 7;
     a.padding = 3;
     a.sent.at(verb::all_gather, element::fp16) = 50;
     a.promised.at(verb::all_gather, element::fp16) = 50;
@@ -42,7 +42,7 @@ options of(int ranks, int zero, const char* reduce, int micros) {
 TEST_CASE("the table says equal only where all is") {
     std::vector<rank_account> all(5, some_account());
     CHECK(print_accounts(all, 10));
-    all[4].held[3] += 1; // sabotage: a byte that nobody planned
+    all[4].held.at(kind::master) += 1; // sabotage: a byte that nobody planned
     CHECK_FALSE(print_accounts(all, 10));
     all[4] = some_account();
     all[2].sent.at(verb::agree, element::fp64) = 1; // and a number that nobody promised
@@ -57,7 +57,7 @@ TEST_CASE("accounts travel between ranks as they are") {
         REQUIRE(all.size() == 3);
         for (std::size_t r = 0; r < 3; ++r) {
             CHECK(all[r].padding == r + (std::size_t(1) << 40));
-            CHECK(all[r].held == mine.held);
+            CHECK(all[r].held.bytes == mine.held.bytes);
             CHECK(all[r].sent.n == mine.sent.n);
             CHECK(all[r].promised.n == mine.promised.n);
         }

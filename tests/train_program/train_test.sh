@@ -50,6 +50,9 @@ equal() { grep -q 'ranks: measured and formula are equal$' out.txt || fail "$*: 
 # like A B: losses, norms, scales, validation and all that was saved are the same bits.
 like() { rows "$1/metrics.jsonl" >a.rows; rows "$2/metrics.jsonl" >b.rows; same a.rows b.rows
          same "$1/validation.jsonl" "$2/validation.jsonl"; same_run "$1" "$2"; }
+# endless &: a run whose states are in nine pieces a rank. begun RUN: it has taken a step.
+endless() { exec "$train" --data "$corpus" --layers 8 --channels 32 --heads 4 --context 32 --batch 1 --steps 100000 --validate-every 100000 "$@"; }
+begun() { n=0; until [ -s "$1/metrics.jsonl" ]; do n=$((n + 1)); [ $n -lt 900 ] || fail "it does not begin: $(cat err.txt)"; sleep 0.1; done; }
 
 case $case_name in
 bad_input)
@@ -104,6 +107,21 @@ bad_input)
     refused 1 'train: rank ' "$train" --ranks 3 --data nothing.txt
     refused 2 '--ranks 2 with --device emulator: ranks are on the CPU' "$train" --ranks 2 --device emulator
     refused 2 '--device-memory lots: not a number of bytes' "$train" --device-memory lots
+    refused 2 '--offload' "$train" --offload disk
+    refused 2 '--offload file: in which folder? Give --offload-dir DIR' "$train" --offload file
+    refused 2 '--offload-dir . with --offload host: nothing is kept there' "$train" --offload host --offload-dir .
+    refused 2 '--offload-dir . with --offload none: nothing is kept there' "$train" --offload-dir .
+    refused 2 '--offload-dir nowhere: is no folder; make it' "$train" --offload file --offload-dir nowhere
+    : >plain; refused 2 '--offload-dir plain: is no folder' "$train" --offload file --offload-dir plain
+    refused 1 'states /proc/rank0-piece0.states: cannot be made (' "$train" --data "$corpus" --offload file --offload-dir /proc
+    refused 2 '--offload with --optimizer lamb: it needs a whole tensor' "$train" --offload host --optimizer lamb
+    refused 2 '--offload with --optimizer adam8bit: it needs a whole tensor before it moves a weight, or keeps moments in other forms' \
+        "$train" --offload host --optimizer adam8bit
+    refused 2 '--offload with --moments bf16: ' "$train" --offload host --moments bf16
+    refused 2 '--offload host with --stochastic-rounding: weights would lose' "$train" --offload host --stochastic-rounding
+    for device in emulator cuda; do
+        refused 2 "--offload host with --device $device: steps are the device's own there" "$train" --offload host --device $device
+    done
     refused 2 '--stop-after 20 of --steps 12' "$train" --steps 12 --stop-after 20
     refused 2 '--warmup 12 of --steps 12' "$train" --steps 12 --warmup 12
     refused 2 '--layers' "$train" --layers two
@@ -420,7 +438,7 @@ metrics)
     "$train" --help >help.txt 2>err.txt || fail '--help fails'
     for o in precision steps stop-after micro-batches batch data layers heads kv-heads channels context \
              dropout checkpoint-activations lr seed threads out resume device-memory optimizer schedule momentum \
-             stochastic-rounding moments ranks zero reduce narrate trace; do
+             stochastic-rounding moments ranks zero reduce narrate trace offload offload-dir; do
         grep -q -- "--$o\b" help.txt || fail "--help has no --$o"; ok
     done
     ;;
@@ -829,9 +847,12 @@ mpi)
     printf '#!/bin/sh\nn=$1; shift\nexec %s $n "%s" "$@"\n' "$MPT_MPIEXEC" "$own" >job.sh; chmod +x job.sh
     job() { n=$1; shift; train_of=$train; train=./job_$n.sh
             printf '#!/bin/sh\nexec ./job.sh %s "$@"\n' $n >$train; chmod +x $train; six "$@"; train=$train_of; }
-    for how in '0 once' '1 every' '2 once' '3 every'; do
-        zero=${how% *} mode=${how#* }
+    mkdir states
+    for how in '0 once host' '1 every file' '2 once file' '3 every host'; do
+        set -- $how; zero=$1 mode=$2 where=$3
         six $overflows --ranks 3 --zero $zero --reduce $mode --out threads$zero
+        [ $where = host ] || where='file --offload-dir states'
+        rm -rf away; job 3 $overflows --zero $zero --reduce $mode --offload $where --out away; equal "$how"; like threads$zero away
         job 3 $overflows --zero $zero --reduce $mode --out processes$zero; equal "$how"
         grep -q "^ranks       3 processes, .*, gradients reduced" err.txt || fail "$(cat err.txt)"; ok
         like threads$zero processes$zero
@@ -854,6 +875,160 @@ mpi)
     ./job.sh 3 --data "$corpus" --zero 3 --device-memory 1M --out refused >out.txt 2>err.txt && fail 'a budget that is too small was kept'
     grep -q '^train: rank [0-2]: memory: .* asks ' err.txt || fail "$(cat err.txt)"; ok
     [ ! -e refused ] || fail 'a refused run left its folder'; ok
+    ;;
+offload)
+    # None = host = file, to the bit, in losses and checkpoint: ranks, stage, micro-batches, reduction, precision.
+    mkdir states
+    balanced() { if [ "$1" = alone ]; then grep -q '^measured and formula are equal$' out.txt || fail "$*: $(cat out.txt)"; ok
+                 else equal "$*"; fi; }
+    n=0
+    while read -r N zero M mode precision more; do
+        n=$((n + 1)) how="--ranks $N --zero $zero --reduce $mode --micro-batches $M --precision $precision $more"
+        [ "$N$zero" = 10 ] && kind=alone || kind=shared
+        [ "$precision" != fp16 ] || how="$how --dropout 0.1 --scale-start 5e5"
+        six $how --out none$n
+        for where in host 'file --offload-dir states'; do
+            rm -rf away; six $how --offload $where --out away; like none$n away
+            balanced $kind "$how --offload $where"
+        done
+        [ -z "$(ls states)" ] || fail "left behind: $(ls states)"; ok
+    done <<EOF
+1 0 1 once fp16
+1 0 2 every fp32
+1 0 4 once bf16 --checkpoint-activations every:1 --layers 3
+1 1 1 every fp32
+1 2 3 every fp16
+1 3 4 once tf32
+2 0 1 every bf16
+2 0 3 every fp16
+2 1 2 once fp32 --optimizer adam
+2 2 4 every bf16
+2 3 2 once fp16
+3 0 2 once fp16
+3 1 3 every bf16 --optimizer sgd --lr 0.1
+3 2 1 once fp32
+3 2 2 once bf16 --optimizer sgd --momentum 0 --lr 0.1
+3 3 4 every fp16 --checkpoint-activations sqrt
+4 0 4 every fp32
+4 1 1 every fp16
+4 2 2 once bf16
+4 3 3 every fp32
+EOF
+    grep -q '"skipped":true' none1/metrics.jsonl || fail 'no step was skipped'; ok
+    six --weight-decay 0.2 --precision bf16 --offload host --out other # sabotage: another rule is seen
+    six --precision bf16 --out plain; differ_run plain other
+    # The bytes that move, computed here: P parameters, 6 steps, all applied.
+    P=$(sed -n 's/^model .*: \([0-9]*\) parameters$/\1/p' err.txt)
+    moves() { grep -q "^  from device  *$1  " out.txt && grep -q "^  to device  *$2  " out.txt || fail "wanted $*: $(cat out.txt)"; ok; }
+    for M in 1 4; do
+        six --precision bf16 --micro-batches $M --offload host --out moves$M; moves $((6 * M * 2 * P)) $((6 * 2 * P))
+    done
+    # ... and those that are held: 12 a parameter where the states are, the sums, none of it on the device.
+    held() { sed -n "s/^  $1  *\([0-9]*\)  *[0-9]*  *\([0-9]*\)  *[0-9]*  *\([0-9]*\)  *[0-9]*$/\1 \2 \3/p" out.txt; }
+    six --precision bf16 --micro-batches 4 --offload file --offload-dir states --out held
+    [ "$(held master), $(held moments), $(held sums)" = "0 0 $((4 * P)), 0 0 $((8 * P)), 0 $((4 * P)) 0" ] || fail "P = $P: $(cat out.txt)"; ok
+    # A budget in which the plain run does not fit, and the offloaded runs do.
+    six --precision bf16 --micro-batches 1 --out whole
+    budget=$(($(sed -n 's/^  total *\([0-9]*\) .*/\1/p' out.txt) - 8 * P))
+    small="--precision bf16 --micro-batches 1 --device-memory $budget"
+    for ranks in '' '--ranks 2 --zero 1 --layers 4'; do
+        refused 1 "bytes; of the budget of $budget" "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --batch 1 $small $ranks --out small
+        grep -q 'memory: .* asks ' err.txt || fail "nothing is named: $(cat err.txt)"; ok
+        for where in host 'file --offload-dir states'; do
+            rm -rf small; six $small $ranks --offload $where --out small
+        done
+        rm -rf small
+    done
+    # rows of the transfers in a trace, of every rank
+    six --ranks 2 --zero 2 --offload file --offload-dir states --trace trace.json --out traced
+    for name in gradients weights read write; do
+        for r in 0 1; do grep -q "\"name\":\"$name\",.*\"pid\":$r,\"tid\":2," trace.json || fail "no $name of rank $r"; ok; done
+    done
+    [ "$(sed '1d;$d' trace.json | grep -vc '^{.*},\{0,1\}$')" = 0 ] || fail 'a row of the trace is broken'; ok
+    ;;
+offload_resume)
+    # Interrupted in one place and resumed in another: the run that nobody stopped. Other numbers of ranks: as ddp.
+    mkdir states
+    six $overflows --out whole
+    in_place() { [ "$1" = file ] && echo '--offload file --offload-dir states' || echo "--offload $1"; }
+    for first in none host file; do
+        for second in none host file; do
+            rm -rf parts; six $overflows --stop-after 3 $(in_place $first) --out parts
+            "$train" --resume --data "$corpus" --out parts $(in_place $second) >out.txt 2>err.txt || fail "$(cat err.txt)"
+            like whole parts
+        done
+    done
+    six --precision fp32 --stop-after 3 --out narrow; cp -R narrow narrow_away
+    "$train" --resume --data "$corpus" --out narrow >out.txt 2>err.txt || fail "$(cat err.txt)"
+    "$train" --resume --data "$corpus" --out narrow_away --offload host >out.txt 2>err.txt || fail "$(cat err.txt)"
+    like narrow narrow_away # fp32 weights are saved once, and are the master's
+    six $overflows --ranks 3 --zero 3 --reduce every --offload file --offload-dir states --stop-after 3 --out by3
+    for m in 1 2 4; do
+        rm -rf ddp zero; cp -R by3 ddp; cp -R by3 zero
+        "$train" --resume --data "$corpus" --reduce every --ranks $m --out ddp >out.txt 2>err.txt || fail "$(cat err.txt)"
+        "$train" --resume --data "$corpus" --reduce every --ranks $m --zero $((m % 3 + 1)) --offload host --out zero >out.txt 2>err.txt ||
+            fail "$(cat err.txt)"
+        like ddp zero
+    done
+    # Weights from a file, for ranks whose states are away.
+    "$bin/export" whole --to start.safetensors 2>err.txt || fail "$(cat err.txt)"
+    for how in '' '--offload host' '--zero 2 --offload file --offload-dir states'; do
+        rm -rf init
+        "$train" --data "$corpus" --init start.safetensors --heads 4 --ranks 2 $how --reduce every --batch 1 --steps 2 --sample-tokens 0 --out init \
+            >out.txt 2>err.txt || fail "$(cat err.txt)"
+        files_of init >init.all; [ -e first.all ] || cp init.all first.all; same init.all first.all
+    done
+    # Ctrl-C says how to go on; and a run that is killed leaves files that harm nobody.
+    endless --offload file --offload-dir states --out run >out.txt 2>err.txt & pid=$!
+    begun run; kill -INT $pid; wait $pid; status=$?
+    [ $status = 130 ] || fail "status $status after Ctrl-C, wanted 130: $(cat err.txt)"; ok
+    grep -q 'to go on: ./run train --resume --out run --offload file --offload-dir states$' err.txt || fail "$(cat err.txt)"; ok
+    [ -z "$(ls states)" ] || fail "left behind: $(ls states)"; ok
+    endless --offload file --offload-dir states --out killed >out.txt 2>err.txt & pid=$!
+    begun killed; kill -9 $pid; wait $pid
+    [ -e states/rank0-piece0.states ] || fail 'nothing was left by a kill'; ok
+    six $overflows --offload file --offload-dir states --out after; like whole after
+    [ ! -e states/rank0-piece0.states ] || fail 'the old file is still there'; ok
+    ;;
+offload_faults)
+    # What becomes of states' files while a run uses them: an error that names tensor and file, on every rank.
+    mkdir states other
+    # hurt RANKS WHAT command...: again and again, as the run may write the place anew, until it has ended.
+    hurt() {
+        ranks=$1 what=$2; shift 2
+        rm -rf run; endless --ranks $ranks --zero $((ranks - 1)) --offload file --offload-dir states --out run >out.txt 2>err.txt & pid=$!
+        begun run; n=0
+        while kill -0 $pid 2>/dev/null; do
+            "$@" 2>/dev/null; n=$((n + 1)); [ $n -lt 20000 ] || { kill -9 $pid; fail "$*: nobody noticed"; }
+        done
+        wait $pid; status=$?
+        [ $status = 1 ] || fail "$*: status $status: $(cat err.txt)"
+        [ "$(grep -c '^train: ' err.txt)" = 1 ] || fail "$*: wanted one line: $(cat err.txt)"
+        grep "^train: .*states/rank[01]-piece[0-9]*.states: .*$what" err.txt | grep -q 'states of [a-z]*\.' ||
+            fail "$*: wanted '$what': $(cat err.txt)"; ok
+        rm -f states/*
+    }
+    last=states/rank0-piece8.states
+    hurt 1 'ends at byte' truncate -c -s -1 $last
+    hurt 1 'ends at byte' truncate -c -s 0 $last
+    hurt 2 'ends at byte' truncate -c -s 0 states/rank1-piece4.states
+    hurt 1 '\(holds record\|its bytes add up to\|is no record\|ends at\)' dd if=states/rank0-piece4.states of=$last bs=4096 conv=notrunc
+    hurt 1 '\(is no record\|its bytes add up to\)' dd if=/dev/zero of=$last bs=4096 count=1 conv=notrunc
+    # another run's file, of the same tensor
+    endless --offload file --offload-dir other --out neighbour >out2.txt 2>err2.txt & neighbour=$!
+    begun neighbour
+    hurt 1 '\(was written by run\|its bytes add up to\|is no record\|ends at\)' dd if=other/rank0-piece8.states of=$last bs=4096 conv=notrunc
+    kill -0 $neighbour || fail "the neighbour has ended: $(cat err2.txt)"; ok
+    kill -INT $neighbour; wait $neighbour
+    # A full disk, for which a limit on the size of files stands: before a step, and without a folder.
+    for ranks in 1 2; do
+        (trap '' XFSZ; ulimit -f 64; exec "$train" --data "$corpus" --layers 2 --channels 32 --heads 4 --context 32 --ranks $ranks --steps 4 \
+            --offload file --offload-dir states --out full >out.txt 2>err.txt); status=$?
+        [ "$status" = 1 ] || fail "status $status with a full disk: $(cat err.txt)"; ok
+        grep -q '^train: .*states/rank[01]-piece[0-9]*.states: cannot be written at byte .*(File too large; .*(states of wte.weight to ' err.txt ||
+            fail "$(cat err.txt)"; ok
+        [ ! -e full ] && [ -z "$(ls states)" ] || fail "left behind: $(ls states)"; ok
+    done
     ;;
 *) fail "no case $case_name" ;;
 esac

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// offload_plan.hpp -- with --offload: when gradients leave the device, what lies where instead, and
+// what crosses in a step, by formula.
+#pragma once
+#include "memory_plan.hpp"
+#include "options.hpp"
+#include "rank_table.hpp" // steps_taken, moved
+
+#include "mpt/base/direct_file.hpp"    // direct_file: alignment
+#include "mpt/dist/file_states.hpp"    // file_settings
+#include "mpt/dist/host_sums.hpp"      // sums_chunk
+#include "mpt/dist/partition.hpp"      // partition
+#include "mpt/dist/state_file.hpp"     // state_file: record_bytes
+#include "mpt/dist/strategy_sizes.hpp" // strategy_sizes
+
+#include <algorithm>
+#include <cstddef>
+
+/// When gradients leave the device, to meet the optimizer's states on the host.
+enum class departure {
+    never,    // --offload none
+    by_unit,  // one rank: as backward makes them; the device has room for three units
+    by_micro, // ranks that reduce each of several micro-batches: into sums on the host
+    by_window // else what this rank owns of the sums over ranks, when they are there
+};
+
+inline departure departure_of(const options& o) {
+    if (o.offload == "none") return departure::never;
+    if (!shared(o)) return departure::by_unit;
+    return o.micro_batches > 1 && !reduces_once(o) ? departure::by_micro : departure::by_window;
+}
+
+/// Elements of the buffers for gradients.
+struct gradient_rooms {
+    std::size_t micro, sum;           // on the device
+    std::size_t host_micro, host_sum; // where they arrive, or are added up
+};
+
+/// n: what a strategy wants where nothing leaves.
+inline gradient_rooms rooms_of(departure when, const mpt::strategy_sizes& n, int micro_batches) {
+    const bool several = micro_batches > 1;
+    switch (when) {
+    case departure::by_unit: // a unit's go straight into the window's
+        return {0, 0, several ? 0 : n.micro, n.sum};
+    case departure::by_micro:
+        return {n.micro, 0, 0, n.sum};
+    case departure::by_window:
+        return {n.micro, n.sum, several ? 0 : n.owned, several ? n.owned : 0};
+    default:
+        return {n.micro, n.sum, 0, 0};
+    }
+}
+
+//! [moved]
+/// What crosses between a rank's device and its host in these steps, with `s` bytes a weight: out
+/// 2 M bytes a 16-bit parameter where each micro-batch leaves, 4 for a window's sums, 2 for a
+/// window of one; in 2. Gradients leave in steps that are skipped, too.
+inline moved planned_moves(departure when, const mpt::strategy_sizes& n, std::size_t s,
+                           int micro_batches, const steps_taken& done) {
+    if (when == departure::never) return {};
+    const std::size_t M = std::size_t(micro_batches);
+    const std::size_t a_step = when == departure::by_unit    ? M * s * n.owned
+                               : when == departure::by_micro ? M * s * n.sum // with padding
+                                                             : (M > 1 ? 4 : s) * n.owned;
+    return {done.steps * a_step, done.applied * s * n.owned};
+}
+//! [moved]
+
+/// Elements of the largest part that a rank updates at once: of a unit, or of its shard of one.
+inline std::size_t largest_part(const mpt::partition& cut, int stage, int rank) {
+    std::size_t most = 0;
+    for (int u = 0; u < cut.units(); ++u) most = std::max(most, cut.owned(u, stage > 0 ? rank : 0));
+    return std::min(most, mpt::file_settings().part);
+}
+
+/// What of a plan without --offload lies elsewhere with it, and what the ways take.
+struct moving_out {
+    departure when;
+    bool to_files;         // states, else to the host
+    std::size_t weight;    // bytes
+    int moments;           // numbers of 4 bytes that the optimizer keeps of a parameter
+    mpt::strategy_sizes n; // without --offload
+    gradient_rooms rooms;
+    std::size_t largest;   // elements: largest_part()
+    std::size_t in_flight; // by_unit: elements of units whose gradients are on the device, at most
+};
+
+/// p, the plan of this rank without --offload, becomes the one with it.
+inline void move_out(memory_plan& p, const moving_out& m) {
+    using mpt::kind, mpt::place;
+    mpt::estimate& b = p.bytes;
+    const place states = m.to_files ? place::file : place::host;
+    b.at(kind::master) = b.at(kind::moments) = 0;
+    b.at(kind::master, states) = 4 * m.n.owned; // fp32 weights have one here, too
+    b.at(kind::moments, states) = 4 * std::size_t(m.moments) * m.n.owned;
+    b.at(kind::grads) = m.weight * m.rooms.micro;
+    b.at(kind::sums) = 4 * m.rooms.sum;
+    b.at(kind::grads, place::host) = m.weight * m.rooms.host_micro;
+    b.at(kind::sums, place::host) = 4 * m.rooms.host_sum;
+    if (m.when == departure::by_unit) {
+        b.at(kind::comm) = m.weight * m.in_flight;
+        p.why[std::size_t(kind::comm)] = "gradients of three units, until they have left";
+    }
+    // Two parts of new weights on their way, a chunk of gradients that are added up.
+    b.at(kind::weights, place::host) = 2 * m.weight * m.largest;
+    if (m.when != departure::by_window) b.at(kind::temp, place::host) = m.weight * mpt::sums_chunk;
+    if (!m.to_files) return;
+    const mpt::file_settings files;
+    const std::size_t record =
+        mpt::state_file::record_bytes(4 * (1 + std::size_t(m.moments)) * m.largest);
+    b.at(kind::temp, place::host) +=
+        std::size_t(files.buffers) * (record + mpt::direct_file::alignment);
+}
