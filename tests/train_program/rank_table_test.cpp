@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "../../chapters/train/rank_table.hpp"
 
+#include "../../chapters/train/offload_plan.hpp"
+#include "../../chapters/train/place_table.hpp"
+
 #include "mpt/comm/world.hpp"
 
 #include <doctest/doctest.h>
@@ -49,15 +52,41 @@ TEST_CASE("the table says equal only where all is") {
     CHECK_FALSE(print_accounts(all, 10));
 }
 
+TEST_CASE("... of every place, and of the bytes that cross") {
+    const auto account = [] {
+        rank_account a = some_account();
+        a.held.at(kind::moments, place::file) = a.planned.at(kind::moments, place::file) = 56;
+        a.held.at(kind::grads, place::host) = a.planned.at(kind::grads, place::host) = 14;
+        a.crossed = a.to_cross = {12, 6};
+        return a;
+    };
+    rank_account wrong[4] = {account(), account(), account(), account()};
+    wrong[0].held.at(kind::moments, place::file) += 1; // sabotage: each alone is seen
+    wrong[1].planned.at(kind::grads, place::host) -= 1;
+    wrong[2].crossed.out += 1;
+    wrong[3].to_cross.in += 1;
+    CHECK(print_places(account(), 10));
+    CHECK(print_accounts({account(), account()}, 10));
+    for (const rank_account& a : wrong) {
+        CHECK_FALSE(print_places(a, 10));
+        CHECK_FALSE(print_accounts({account(), a}, 10));
+    }
+}
+
 TEST_CASE("accounts travel between ranks as they are") {
     run_ranks(3, [](communicator& comm) {
         rank_account mine = some_account();
+        mine.held.at(kind::sums, place::host) = 20;
+        mine.planned.at(kind::master, place::file) = 30;
+        mine.to_cross.in = 40;
         mine.padding = std::size_t(comm.rank()) + (std::size_t(1) << 40);
         const std::vector<rank_account> all = all_accounts(comm, mine);
         REQUIRE(all.size() == 3);
         for (std::size_t r = 0; r < 3; ++r) {
             CHECK(all[r].padding == r + (std::size_t(1) << 40));
             CHECK(all[r].held.bytes == mine.held.bytes);
+            CHECK(all[r].planned.bytes == mine.planned.bytes);
+            CHECK(all[r].to_cross.in == 40);
             CHECK(all[r].sent.n == mine.sent.n);
             CHECK(all[r].promised.n == mine.promised.n);
         }
@@ -105,4 +134,58 @@ TEST_CASE("units that are whole for a while are padded, on one rank they are its
     CHECK(whole_units(3, cut, none, true, false) == U + 2 * B + B);
     CHECK(whole_units(3, cut, none, false, false) == U + B + B);
     CHECK(whole_units(3, partition(map, 1), none, true, true) == 0);
+}
+
+TEST_CASE(
+    "with --offload gradients leave by unit, by micro-batch or by window: 2 M + 2, 4 + 2, 2 + 2") {
+    options o = of(1, 0, "", 4);
+    CHECK(departure_of(o) == departure::never);
+    o.offload = "host";
+    CHECK(departure_of(o) == departure::by_unit);
+    CHECK(departure_of([&] {
+              o.ranks = 2;
+              return o;
+          }()) == departure::by_window); // once
+    CHECK(departure_of([&] {
+              o.zero = 2;
+              return o;
+          }()) == departure::by_micro); // every
+    CHECK(departure_of([&] {
+              o.micro_batches = 1;
+              return o;
+          }()) == departure::by_window);
+
+    const strategy_sizes n{100, 100, 100, 100};
+    const auto bytes = [&](departure d, int M) {
+        const moved m = planned_moves(d, n, 2, M, {10, 10, 0});
+        return double(m.out + m.in) / 1000; // a parameter and step
+    };
+    CHECK(bytes(departure::by_unit, 1) == 2 + 2);
+    CHECK(bytes(departure::by_unit, 4) == 2 * 4 + 2);
+    CHECK(bytes(departure::by_micro, 4) == 2 * 4 + 2);
+    CHECK(bytes(departure::by_window, 4) == 4 + 2);
+    CHECK(bytes(departure::by_window, 1) == 2 + 2);
+    CHECK(bytes(departure::never, 4) == 0);
+    CHECK(planned_moves(departure::by_unit, n, 2, 4, {10, 9, 0}).in == 2 * 100 * 9); // one skipped
+}
+
+TEST_CASE("what moves out is held elsewhere, and not twice") {
+    memory_plan p;
+    p.bytes.at(kind::weights) = 2000, p.bytes.at(kind::grads) = 2000, p.bytes.at(kind::sums) = 4000;
+    p.bytes.at(kind::master) = 4000, p.bytes.at(kind::moments) = 8000;
+    const strategy_sizes n{1000, 1000, 1000, 1000};
+    for (const bool files : {false, true}) {
+        memory_plan q = p;
+        move_out(
+            q, {departure::by_unit, files, 2, 2, n, rooms_of(departure::by_unit, n, 4), 600, 700});
+        CHECK(q.total() == 2000 + 2 * 700);
+        CHECK(q.bytes.at(kind::sums, place::host) == 4000);
+        CHECK(q.bytes.at(kind::grads, place::host) == 0); // they go into the sums
+        const place states = files ? place::file : place::host;
+        CHECK(q.bytes.at(kind::master, states) + q.bytes.at(kind::moments, states) == 12000);
+        CHECK(q.total(place::file) == (files ? 12000 : 0));
+        // two parts of weights, a chunk of gradients; files' three buffers of 3 x 600 numbers
+        CHECK(q.total(place::host) ==
+              4000 + 2 * 2 * 600 + 2 * 65536 + (files ? 3 * (2 * 4096 + 4096) : 12000));
+    }
 }
