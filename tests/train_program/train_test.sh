@@ -950,11 +950,10 @@ offload_resume)
     # Interrupted in one place and resumed in another: the run that nobody stopped. Other numbers of ranks: as ddp.
     mkdir states
     six $overflows --out whole
-    in_place() { [ "$1" = file ] && echo '--offload file --offload-dir states' || echo "--offload $1"; }
-    for first in none host file; do
-        for second in none host file; do
-            rm -rf parts; six $overflows --stop-after 3 $(in_place $first) --out parts
-            "$train" --resume --data "$corpus" --out parts $(in_place $second) >out.txt 2>err.txt || fail "$(cat err.txt)"
+    for first in none host 'file --offload-dir states'; do
+        for second in none host 'file --offload-dir states'; do
+            rm -rf parts; six $overflows --stop-after 3 --offload $first --out parts
+            "$train" --resume --data "$corpus" --out parts --offload $second >out.txt 2>err.txt || fail "$(cat err.txt)"
             like whole parts
         done
     done
