@@ -349,8 +349,9 @@ int run(int count, char** argument) {
             tried += r.tried, noticed += r.noticed, equivalent += r.equivalent;
         }
         const int real = tried - equivalent;
+        mpt::check(real > 0, "mutate: nothing was changed, so nothing is known");
         std::printf("%d of %d changes noticed, %.1f %%; %d more change no answer\n", noticed, real,
-                    real ? 100.0 * noticed / real : 100.0, equivalent);
+                    100.0 * noticed / real, equivalent);
         status = noticed >= 0.98 * real ? 0 : 1;
     });
     auto* make =

@@ -179,21 +179,34 @@ mutation_run mutate(const exercise_info& e, const std::filesystem::path& build, 
     std::shuffle(all.begin(), all.end(), chance);
     if (count > 0 && all.size() > std::size_t(count)) all.resize(std::size_t(count));
     const auto known = mutating::equivalent(e.file("equivalent.txt"));
-    mutation_run r;
-    for (const change& c : all) {
-        std::string text, output;
-        for (const std::string& line : c.text) text += line + '\n';
+    std::string output;
+    const auto built = [&](const std::string& text) {
         mpt::output_file file("mutation", source.string());
         file.write(text);
         file.commit();
-        if (!ran({"cmake", "--build", build.string(), "--target", target}, output)) {
+        output.clear();
+        return ran({"cmake", "--build", build.string(), "--target", target}, output);
+    };
+    const auto right = [&] {
+        return grade_program(e, (build / "bin" / target).string(), fresh_seed(),
+                             parameters_of(e, ""))
+            .right();
+    };
+    // Where the solution itself is wrong, every change would be noticed.
+    mpt::check(built(whole_file(e.file("solution.cpp"))), "mutate: the solution of ", e.id,
+               " does not compile: ", first_error(output));
+    mpt::check(right(), "mutate: the solution of ", e.id, " is not right; './run learn prove ",
+               e.id, "' says why");
+    mutation_run r;
+    for (const change& c : all) {
+        std::string text;
+        for (const std::string& line : c.text) text += line + '\n';
+        if (!built(text)) {
             ++r.broken;
             continue;
         }
         ++r.tried;
-        const attempt a =
-            grade_program(e, (build / "bin" / target).string(), fresh_seed(), parameters_of(e, ""));
-        if (!a.right())
+        if (!right())
             ++r.noticed;
         else if (known.count({c.was, c.is}))
             ++r.equivalent;
@@ -201,5 +214,7 @@ mutation_run mutate(const exercise_info& e, const std::filesystem::path& build, 
             r.survivors.push_back(c);
         heard(r);
     }
+    mpt::check(r.tried > 0 || all.empty(), "mutate: none of ", r.broken, " changes of ", e.id,
+               " compiles: ", first_error(output));
     return r;
 }
