@@ -51,6 +51,7 @@ PART("your block size", 3) {
 }
 PART("other sizes, and nothing at all", 2) {
     for (const int block : {1, 7, 256}) tried(any().list(1000), block);
+    tried({1, -0.5f, 0.1f}, 3); // the largest is 1
     tried({}, 16);
 }
 PART("an outlier spoils its own block alone", 2) {
