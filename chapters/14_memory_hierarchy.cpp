@@ -216,6 +216,7 @@ int hierarchy(const options& o) {
     return claim.status();
 }
 
+// picture: --plot sectors.svg => docs/images/chapter_14_sectors.svg
 int main(int argc, char** argv) {
     options o;
     arguments args(argc, argv, "14_memory_hierarchy", "The memory hierarchy.");
