@@ -3,7 +3,8 @@
 # docs/filter.sh FILE: what Doxygen reads instead of FILE. One line in, one line out.
 #   headers   the card's words Idea, Formula, Costs, Breaks, Source, See become paragraphs; without
 #             this Doxygen would join them. Formula, and lines that are set in by 4, keep their shape.
-#   Markdown  $x$ and ```math blocks become formulas; links to sources become links to their pages;
+#   Markdown  a line > Code: [FILE, REGION](its path) becomes the region's code; on GitHub it is a
+#             link; $x$ and ```math blocks become formulas; links to sources become links to their pages;
 #             bold `code`, which Doxygen 1.9 shows with its asterisks, becomes bold.
 export LC_ALL=C
 case $1 in
@@ -99,6 +100,12 @@ case $1 in
         math { print; next }
         /^ *```/ { fence = !fence; print; next }
         fence || /^    / { print; next }
+        /^> Code: \[[^],]*, [^]]*\]\([^)]*\)$/ {
+            region = $0; sub(/^[^,]*, /, "", region); sub(/\].*/, "", region)
+            path = $0; sub(/.*\(/, "", path); sub(/\)$/, "", path); sub(/^(\.\.\/)*[a-z]*\//, "", path)
+            print "\\snippet " path " " region
+            next
+        }
         { print inline($0) }' "$1" ;;
 *) cat "$1" ;;
 esac

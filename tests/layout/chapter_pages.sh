@@ -6,7 +6,7 @@
 #   **The idea.**            in a sentence or two
 #   ```math, **In numbers.** a formula; the paragraph of numbers quotes `words with a number` that the
 #                            chapter's own test looks for: its // expect:, with: or broken: lines
-#   \snippet NN_name.cpp     lines of its own program
+#   > Code: [NN_name.cpp, REGION](...)   lines of its own program
 #   ## What it costs...      ## Break it (a table)      ## What others call it (names a real system)
 #   ## Often said, and not so (two or more)             ## Exercises (./run learn test, ./run chapter)
 #   ## Where it comes from   with a section, algorithm, figure, issue ...; a Next: behind it
@@ -48,7 +48,7 @@ found=$(
             }
             /^\*\*The idea\.\*\* ./ || /^## The idea$/ { seen["idea"] = 1 }
             /^\|/ || /^!\[/ { if (!place[2]) seen["problem"] = 1 }
-            index($0, "\\snippet " own " ") == 1 { seen["snippet"] = 1 }
+            index($0, "> Code: [" own ", ") == 1 || index($0, "\\snippet " own " ") == 1 { seen["snippet"] = 1 }
             {
                 text = $0
                 while (match(text, /!\[[^]]*\]\(/)) {
@@ -77,7 +77,7 @@ found=$(
                 if (!has("math")) bad("no formula (```math)")
                 if (!has("numbers")) bad("no **In numbers.**")
                 else if (!has("proved")) bad("**In numbers.** quotes no number, `...`, that a // expect:, with: or broken: line of " own " has")
-                if (!has("snippet")) bad("quotes nothing of its program (\\snippet " own " REGION)")
+                if (!has("snippet")) bad("quotes nothing of its program (> Code: [" own ", REGION](../chapters/" own "))")
                 for (i = 1; i <= count; i++) if (place[i] != 1) bad(place[i] + 0 " times ## " order[i] ", wanted once")
                 if (!has("break")) bad("## Break it has no table")
                 if (!has("others")) bad("## What others call it names neither PyTorch nor DeepSpeed nor Megatron")

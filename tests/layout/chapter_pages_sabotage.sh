@@ -32,7 +32,7 @@ y = x
 **In numbers.** It is
 `5 of 5 weights`.
 
-\snippet 07_step.cpp step
+> Code: [07_step.cpp, step](../chapters/07_step.cpp)
 
 ## What it costs: nothing
 
@@ -80,7 +80,7 @@ without 's/^```math/```/' 'no formula'
 without 's/\*\*In numbers.\*\*/In numbers:/' 'no **In numbers.**'
 without 's/`5 of 5/`6 of 6/' 'quotes no number'
 without 's/`5 of 5 weights`/`weights`/' 'quotes no number'
-without 's/snippet 07/snippet 08/' 'quotes nothing of its program'
+without 's/\[07_step.cpp, /[08_step.cpp, /' 'quotes nothing of its program'
 without 's/^## What it costs.*/## Costs/' '0 times ## What it costs'
 without 's/^## Exercises/## Exercises\n\n`.\/run learn test x`\n\n&/' '2 times ## Exercises'
 without 's/^PyTorch/Nobody/' 'names neither PyTorch nor'

@@ -31,10 +31,10 @@ cat >docs/page.md <<'END'
 y = x^2
 ```
 
-\snippet 01_step.cpp step
+> Code: [01_step.cpp, step](../chapters/01_step.cpp)
 END
 case $2 in
-    lost-snippet) sed 's/cpp step/cpp gone/' docs/page.md >new; mv new docs/page.md; says='gone' ;;
+    lost-snippet) sed 's/cpp, step/cpp, gone/' docs/page.md >new; mv new docs/page.md; says='gone' ;;
     lost-page)    echo 'See @ref nowhere.' >>docs/page.md; says='nowhere' ;;
     bad-comment)  printf '/// @param z not there\ninline void f(int x);\n' >>mpt/base/error.hpp; says="'z'" ;;
     *) says='' ;;
