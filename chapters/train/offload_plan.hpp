@@ -37,13 +37,13 @@ struct gradient_rooms {
 };
 
 /// n: what a strategy wants where nothing leaves.
-inline gradient_rooms rooms_of(departure when, const mpt::strategy_sizes& n, int micro_batches) {
-    const bool several = micro_batches > 1;
-    switch (when) {
+inline gradient_rooms rooms_of(const options& o, const mpt::strategy_sizes& n) {
+    const bool several = o.micro_batches > 1;
+    switch (departure_of(o)) {
     case departure::by_unit: // a unit's go straight into the window's
         return {0, 0, several ? 0 : n.micro, n.sum};
-    case departure::by_micro:
-        return {n.micro, 0, 0, n.sum};
+    case departure::by_micro: // zero2 and zero3 let a shard go from where it was reduced
+        return {o.zero >= 2 && o.ranks > 1 ? 0 : n.micro, 0, 0, n.sum};
     case departure::by_window:
         return {n.micro, n.sum, several ? 0 : n.owned, several ? n.owned : 0};
     default:

@@ -73,7 +73,7 @@ struct training {
           ops(machine.template make<T>(o, config)), model(config, ops, o.seed), P(model.map.size()),
           cut(model.map, comm.size()),
           sizes(mpt::sizes_of(o.zero, model.map, cut, comm.rank(), o.micro_batches, when(o))),
-          rooms(rooms_of(departure_of(o), sizes, o.micro_batches)), leaving(way_out()),
+          rooms(rooms_of(o, sizes)), leaving(way_out()),
           held_(follow()), strategy(*held_),
           weights(mem, mpt::kind::weights, sizes.weights, "weights"),
           grads_(mem, mpt::kind::grads, rooms.micro, "gradients"),

@@ -174,10 +174,11 @@ TEST_CASE("what moves out is held elsewhere, and not twice") {
     p.bytes.at(kind::weights) = 2000, p.bytes.at(kind::grads) = 2000, p.bytes.at(kind::sums) = 4000;
     p.bytes.at(kind::master) = 4000, p.bytes.at(kind::moments) = 8000;
     const strategy_sizes n{1000, 1000, 1000, 1000};
+    options o = of(1, 0, "", 4);
+    o.offload = "host";
     for (const bool files : {false, true}) {
         memory_plan q = p;
-        move_out(
-            q, {departure::by_unit, files, 2, 2, n, rooms_of(departure::by_unit, n, 4), 600, 700});
+        move_out(q, {departure::by_unit, files, 2, 2, n, rooms_of(o, n), 600, 700});
         CHECK(q.total() == 2000 + 2 * 700);
         CHECK(q.bytes.at(kind::sums, place::host) == 4000);
         CHECK(q.bytes.at(kind::grads, place::host) == 0); // they go into the sums
@@ -188,4 +189,22 @@ TEST_CASE("what moves out is held elsewhere, and not twice") {
         CHECK(q.total(place::host) ==
               4000 + 2 * 2 * 600 + 2 * 65536 + (files ? 3 * (2 * 4096 + 4096) : 12000));
     }
+}
+
+TEST_CASE("rooms for gradients: zero2 and zero3 keep no shard of a micro-batch that leaves") {
+    const strategy_sizes n{1000, 400, 300, 250}; // weights, micro, sum, owned
+    const auto rooms = [&](int ranks, int zero, const char* reduce, int micros) {
+        options o = of(ranks, zero, reduce, micros);
+        o.offload = "host";
+        const gradient_rooms r = rooms_of(o, n);
+        return std::vector<std::size_t>{r.micro, r.sum, r.host_micro, r.host_sum};
+    };
+    using v = std::vector<std::size_t>;
+    CHECK(rooms(1, 0, "", 1) == v{0, 0, 400, 300}); // n.sum is 0 where the window is one
+    CHECK(rooms(1, 0, "", 2) == v{0, 0, 0, 300});
+    CHECK(rooms(3, 1, "every", 2) == v{400, 0, 0, 300});
+    CHECK(rooms(3, 2, "every", 2) == v{0, 0, 0, 300});
+    CHECK(rooms(1, 3, "every", 2) == v{400, 0, 0, 300});
+    CHECK(rooms(3, 3, "every", 1) == v{400, 300, 250, 0});
+    CHECK(rooms(3, 0, "once", 2) == v{400, 300, 0, 250});
 }
