@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: MIT
-// cpu_machine.hpp -- who computes on the CPU's plain loops, and which strategy its ranks follow.
+// cpu_machine.hpp -- who computes on the CPU's plain loops.
 #pragma once
 #include "memory_plan.hpp"
 #include "offloaded.hpp"
 #include "options.hpp"
+#include "rank_strategy.hpp"
 
 #include "mpt/base/memory.hpp"       // memory
 #include "mpt/base/thread_pool.hpp"  // thread_pool
 #include "mpt/base/trace.hpp"        // trace
 #include "mpt/comm/communicator.hpp" // communicator
-#include "mpt/dist/ddp.hpp"          // ddp
 #include "mpt/dist/leaving_rank.hpp" // leaving_rank
-#include "mpt/dist/one_rank.hpp"     // one_rank
-#include "mpt/dist/zero1.hpp"        // zero1
-#include "mpt/dist/zero2.hpp"        // zero2
-#include "mpt/dist/zero3.hpp"        // zero3
 #include "mpt/nn/gpt_scratch.hpp"    // gpt_scratch
 #include "mpt/nn/loops.hpp"          // loops: the operations
 #include "mpt/nn/product.hpp"        // product_backend
@@ -36,18 +32,13 @@ struct cpu_machine {
     template <class T, class On>
     std::unique_ptr<mpt::strategy<T>> strategy(const options& o, mpt::communicator& comm,
                                                const On& on, const mpt::layout& map) {
-        using std::make_unique, mpt::zero1, mpt::zero2, mpt::zero3;
-        const int micros = o.micro_batches;
-        const auto mode = reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;
-        const auto told = [&](auto s) -> std::unique_ptr<mpt::strategy<T>> {
-            s->narrate.tell = [this](const std::string& line) { narrate(line); };
-            return s;
-        };
-        if (o.zero == 3) return told(make_unique<zero3<T, On>>(on, map, comm, mem, micros, mode));
-        if (o.zero == 2) return told(make_unique<zero2<T, On>>(on, map, comm, mem, micros, mode));
-        if (o.zero == 1) return told(make_unique<zero1<T, On>>(on, map, comm, micros, mode));
-        if (comm.size() > 1) return told(make_unique<mpt::ddp<T, On>>(on, map, comm, micros, mode));
-        return make_unique<mpt::one_rank<T, On>>(on, map);
+        return rank_strategy<T>(o, comm, on, map, mem,
+                                [this](const std::string& line) { narrate(line); });
+    }
+    /// Where a rank lets others' memory land on its way to the host: this is the host.
+    template <class E>
+    static mpt::device_span<E> landing(const options&, const mpt::gpt_config&, const operations&) {
+        return {};
     }
     /// The same with --offload.
     static constexpr bool offloads = true;

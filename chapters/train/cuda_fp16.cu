@@ -2,5 +2,8 @@
 // cuda_fp16.cu -- training with fp16 weights on a GPU.
 #include "device_run.hpp"
 
+template std::unique_ptr<mpt::strategy<mpt::fp16>>
+rank_strategy<mpt::fp16, mpt::kernel_ops>(const options&, mpt::communicator&, const mpt::kernel_ops&,
+    const mpt::layout&, mpt::memory&, const std::function<void(const std::string&)>&);
 template int train_on_device<mpt::fp16, mpt::kernel_ops>(const options&,
                                                          mpt::communicator&);

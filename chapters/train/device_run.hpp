@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // device_run.hpp -- the whole run on kernels: emulated where g++ compiles it, on a GPU where nvcc
 // does. The host puts a step into the stream and hears of it while the next one computes: no step
-// waits for the host. Compiled once a precision, with the list of operations of the machine.
+// waits for the host, nor with ranks for another rank's. Compiled once a precision, with the list of
+// operations of the machine.
 #pragma once
+#include "rank_strategy.hpp"
 #include "training.hpp"
 
 #include "../common/progress.hpp"
 
-#include "mpt/dist/one_rank.hpp"     // one_rank
 #include "mpt/kernels/device.cuh"    // recorded_work
 #include "mpt/nn/device.hpp"         // device_queue, device_memory, pinned_memory
 #include "mpt/nn/kernel_scratch.hpp" // gpt_kernel_scratch
@@ -37,10 +38,23 @@ struct device_machine {
     operations make(const options& o, const mpt::gpt_config& c) {
         return {queue, mem, scratch(o, c), o.precision == "tf32"};
     }
+    /// From here on the ranks' messages and this device's kernels wait for each other.
     template <class T>
-    static auto strategy(const options&, mpt::communicator&, const operations& ops,
-                         const mpt::layout& map) {
-        return std::make_unique<mpt::one_rank<T, operations>>(ops, map);
+    std::unique_ptr<mpt::strategy<T>> strategy(const options& o, mpt::communicator& comm,
+                                               const operations& ops, const mpt::layout& map) {
+        queue.patience = comm.follow(queue.work);
+        return rank_strategy<T, mpt::kernel_ops>(
+            o, comm, ops, map, mem, [this](const std::string& line) { narrate(line); });
+    }
+    void narrate(const std::string& line) const {
+        if (narrating) std::fprintf(stderr, "%s\n", line.c_str());
+    }
+    /// The kernels' scratch: no kernel runs while ranks send what they keep.
+    template <class E>
+    static mpt::device_span<E> landing(const options& o, const mpt::gpt_config& c,
+                                       const operations& ops) {
+        const std::size_t bytes = scratch(o, c);
+        return {static_cast<E*>(ops.scratch(bytes)), bytes / sizeof(E)};
     }
     static std::size_t scratch(const options& o, const mpt::gpt_config& c) {
         return std::max(mpt::gpt_kernel_scratch(c, o.batch, o.context),
@@ -51,12 +65,13 @@ struct device_machine {
             std::size_t(o.micro_batches) * std::size_t(o.batch) * std::size_t(o.context);
         return {"kernels on " + mpt::device_name() + ", products by " + operations::products(),
                 operations::bytes(scratch(o, c)) +
-                    mpt::device_step::bytes(o.micro_batches, o.optimizer == "adam8bit"),
+                    mpt::device_step::bytes(o.micro_batches, o.optimizer == "adam8bit", o.ranks),
                 mpt::token_feed::bytes(window)};
     }
 
     mpt::device_queue queue;
     mpt::memory mem;
+    bool narrating = false; // says what the strategy does
 };
 
 /// The learning rate, as learning_rate() of optimizer.hpp computes it.
@@ -75,7 +90,7 @@ inline mpt::step_rules device_rules(const options& o) {
     how.rate = device_rate(o);
     how.beta1 = o.beta1, how.beta2 = o.beta2, how.weight_decay = o.weight_decay;
     how.max_norm = o.clip;
-    how.tokens = double(o.micro_batches) * o.batch * o.context;
+    how.tokens = double(o.ranks) * o.micro_batches * o.batch * o.context;
     return how;
 }
 
@@ -87,20 +102,23 @@ public:
         : run_(of), queue_(of.machine.queue), tokens_(of.rows() * std::size_t(of.o.context)),
           feed_(queue_, of.mem, std::size_t(of.o.micro_batches) * tokens_),
           step_(of.ops, of.mem, device_rules(of.o), of.o.micro_batches, now.scale.grad(),
-                now.attempted, now.rule.applied(), of.o.optimizer == "adam8bit"),
+                now.attempted, now.rule.applied(), of.o.optimizer == "adam8bit", of.comm.size()),
           owned_(of.owned()) {}
 
-    /// Step `step` is on its way when this returns.
-    void put(long step) {
+    /// Step `step` is on its way when this returns. stop: this rank's host wants no more.
+    void put(long step, bool stop) {
         const std::span<int> inputs = feed_.inputs(step), targets = feed_.targets(step);
         for (int micro = 0; micro < run_.o.micro_batches; ++micro) {
             const std::size_t at = std::size_t(micro) * tokens_;
-            mpt::draw_batch(run_.data, run_.o.seed, step, long(micro) * run_.o.batch, run_.o.batch,
+            mpt::draw_batch(run_.data, run_.o.seed, step, sample(micro), run_.o.batch,
                             run_.o.context, inputs.subspan(at, tokens_),
                             targets.subspan(at, tokens_));
         }
         feed_.send(step);
-        recorded_[mpt::token_feed::slot(step)].run(queue_.work, [&] { work(step); });
+        if (shared(run_.o)) // units come and go in the step, and `stop` is an argument
+            work(step, stop);
+        else
+            recorded_[mpt::token_feed::slot(step)].run(queue_.work, [&] { work(step, false); });
         feed_.over(step);
         step_.tell(step);
     }
@@ -109,8 +127,26 @@ public:
     bool recorded() const { return recorded_[0].recorded() && recorded_[1].recorded(); }
 
 private:
-    // The step of docs/design.md. It is recorded: of `step` only the slot of its tokens counts.
-    void work(long step) {
+    // The first of a micro-batch in the step's batch of all ranks.
+    long sample(int micro) const {
+        return (long(micro) * run_.comm.size() + run_.comm.rank()) * run_.o.batch;
+    }
+    // The gradients that this rank looks at: in ddp, where all are here, those of its shards, so
+    // that all strategies add the same squares in the same order.
+    mpt::owned_gradients<T> looked_at(mpt::owned_gradients<T> g) const {
+        if (run_.o.zero > 0 || run_.comm.size() == 1) return g;
+        const auto keep = [&](auto& parts) {
+            std::erase_if(parts, [&](const auto& p) {
+                const int unit = run_.model.map.tensor_of(p.begin).unit;
+                return p.begin != run_.cut.begin(unit, run_.comm.rank());
+            });
+        };
+        keep(g.micro), keep(g.sum);
+        return g;
+    }
+
+    // The step of docs/design.md. It may be recorded: of `step` only the slot of its tokens counts.
+    void work(long step, bool stop) {
         step_.begin();
         for (int micro = 0; micro < run_.o.micro_batches; ++micro) {
             const std::size_t at = std::size_t(micro) * tokens_;
@@ -120,18 +156,28 @@ private:
                                run_.o.context,
                                micro,
                                0, // the device adds the step's number
-                               long(micro) * run_.o.batch};
+                               sample(micro)};
             run_.ops.places = step_.places(micro);
+            narrate(" forward, micro-batch ", micro);
             run_.model.forward(run_.strategy, run_.weights.span(), b, *run_.acts);
+            narrate(" backward, micro-batch ", micro);
             run_.model.backward(run_.strategy, run_.weights.span(), b, *run_.acts, 0, run_.grads);
         }
         run_.ops.places = {};
         const auto g = run_.strategy.finish(run_.grads);
-        step_.inspect(g);
+        step_.inspect(looked_at(g));
+        if (run_.comm.size() > 1) step_.share(run_.comm, stop);
         step_.decide();
         run_.moments.on_device(step_, run_.model.map, owned_, g);
+        narrate(" updates ", mpt::size_of(owned_.weights), " parameters");
         run_.strategy.publish(run_.weights.span());
         step_.end();
+    }
+
+    template <class... Words>
+    void narrate(const Words&... words) const {
+        if (run_.machine.narrating)
+            run_.machine.narrate(mpt::join("rank ", run_.comm.rank(), words...));
     }
 
     training<T, device_machine<Ops>>& run_;
@@ -151,6 +197,17 @@ inline std::string told_operations(const std::map<std::string_view, long>& ran) 
     return text;
 }
 
+/// The first element that is not finite of all ranks' gradients; in the step of `row`, which has
+/// some. Every rank calls it.
+inline std::size_t first_bad_of_all(mpt::communicator& comm, const mpt::step_row& row) {
+    const double mine[] = {double(row.bad_elsewhere), double(row.first_bad)};
+    const std::vector<double> all = comm.gather(mine);
+    double first = double(SIZE_MAX);
+    for (std::size_t r = 0; r < all.size(); r += 2)
+        if (all[r] == 0) first = std::min(first, all[r + 1]);
+    return std::size_t(first);
+}
+
 template <class T, class Ops>
 int train_on_device(const options& given, mpt::communicator& comm) {
     options o = given;
@@ -159,22 +216,31 @@ int train_on_device(const options& given, mpt::communicator& comm) {
     state now{optimizer(o), scaler(o)};
     training<T, device_machine<Ops>> run(o, data, now.rule.kind(), comm);
     start(run, now, o);
+    check_ranks(run);
     long saved = o.resume ? now.attempted : -1; // the newest checkpoint's step
 
     const long last = last_step(o, now.attempted);
+    progress bar(o.steps, now.attempted);
     const machine_bytes machine = device_machine<Ops>::extra(o, run.config);
-    report told(o, data, run.config, run.P, run.planned(now.rule.kind(), machine), machine.name,
-                now.attempted);
-    told.start();
-    if (o.resume)
-        std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);
+    std::optional<report> told; // rank 0 speaks for all
+    if (comm.rank() == 0) {
+        told.emplace(o, data, run.config, run.P, run.planned(now.rule.kind(), machine),
+                     machine.name, now.attempted,
+                     mpt::remark(o.zero, run.sizes, o.micro_batches, run.when(o)));
+        told->start();
+        if (o.resume)
+            std::fprintf(stderr, "resumed     %s, after step %ld\n", o.from.c_str(), now.attempted);
+    }
     save_on_interrupt();
 
     const mpt::device_queue& queue = run.machine.queue;
     std::optional<device_steps<T, Ops>> steps(std::in_place, run, now);
-    progress bar(o.steps, now.attempted);
-    const double tokens = double(o.micro_batches) * o.batch * o.context;
+    const double tokens = double(o.ranks) * o.micro_batches * o.batch * o.context;
+    bool stop = false;          // by Ctrl-C, at the same step on all ranks
     long heard = now.attempted; // steps whose rows have come
+    elements_sent sent;
+    steps_taken taken;
+    bool validated = false; // just before this step
     // Tokens a second are those since the last stop: rows are heard of when the host looks, two
     // within a moment and then none for long.
     long first = heard;
@@ -189,25 +255,38 @@ int train_on_device(const options& given, mpt::communicator& comm) {
         mpt::health health;
         health.finite = row.bad == 0, health.count = run.P;
         health.bad = std::size_t(row.bad), health.first_bad = std::size_t(row.first_bad);
+        if (!health.finite && comm.size() > 1) health.first_bad = first_bad_of_all(comm, row);
         // The device has moved its scale already; the host's follows by the same rule, for the
         // log, the checkpoint and what ends a run.
         mpt::check(row.scale == now.scale.now().value, "step ", heard, ": the device's scale ",
                    row.scale, " is not the host's ", now.scale.now().value);
         const bool applied =
             now.scale.update(health.finite, mpt::describe(health, run.model.map));
-        if (applied) ++now.rule.applied();
+        if (applied) ++now.rule.applied(), ++taken.applied;
+        stop = stop || row.stop > 0;
+        if (!told) return;
         const std::string why = now.scale.now().last.line(heard);
         if (!why.empty()) bar.say(why);
         const double rate = tokens * double(heard - first) / (bar.seconds() - began);
-        told.step({heard, row.loss, row.rate, health.finite ? row.norm : NAN, row.scale, !applied,
-                   rate},
-                  bar);
+        told->step({heard, row.loss, row.rate, health.finite ? row.norm : NAN, row.scale, !applied,
+                    rate},
+                   bar);
+    };
+    const auto hear_all = [&] {
+        const elements_sent before = elements_sent::of(comm.sent);
+        while (heard < now.attempted) hear();
+        sent.add(before, elements_sent::of(comm.sent));
     };
 
-    while (now.attempted < last && !interrupted) {
+    while (now.attempted < last && !stop && (comm.size() > 1 || !interrupted)) {
         const mpt::host_account asked = queue.account;
-        steps->put(now.attempted++);
+        const elements_sent before = elements_sent::of(comm.sent);
+        run.machine.narrating = o.narrate && taken.steps == 0;
+        steps->put(now.attempted++, interrupted != 0);
+        run.machine.narrating = false;
+        ++taken.steps, taken.kept += std::exchange(validated, false);
         if (now.attempted - heard == 2) hear();
+        sent.add(before, elements_sent::of(comm.sent));
         // In steady state tokens go in, a row comes out, and nobody waits for the device.
         mpt::check(queue.account.copies_in == asked.copies_in + 1 &&
                        queue.account.copies_out == asked.copies_out + 1 &&
@@ -219,29 +298,44 @@ int train_on_device(const options& given, mpt::communicator& comm) {
             due(now.attempted, o.validate_every, o) || now.attempted == o.steps;
         const bool saves = due(now.attempted, o.save_every, o);
         if (!validates && !saves) continue;
-        while (heard < now.attempted) hear();
-        if (validates) told.validation(now.attempted, run.validation_loss(), bar);
+        hear_all();
+        if (validates) {
+            const double held_out = run.validation_loss();
+            if (told) told->validation(now.attempted, held_out, bar);
+            validated = true;
+        }
         if (saves) {
             save(run, now, o.out);
             saved = now.attempted;
         }
         first = heard, began = bar.seconds();
     }
-    while (heard < now.attempted) hear();
+    hear_all();
+    stop = stop || (comm.size() == 1 && interrupted);
     if (now.attempted != saved) save(run, now, o.out);
-    bar.finish();
-    std::fprintf(stderr, "kernels     %s%s\n", told_operations(run.ops.ran).c_str(),
-                 steps->recorded() ? "; steps recorded as a graph" : "");
-    told.finish(run.mem.books, now.attempted, now.scale.now().skipped);
+    if (told) {
+        bar.finish();
+        std::fprintf(stderr, "kernels     %s%s\n", told_operations(run.ops.ran).c_str(),
+                     steps->recorded() ? "; steps recorded as a graph" : "");
+    }
+    if (shared(o)) {
+        const memory_plan held =
+            run.planned(now.rule.kind(), machine, taken.ahead(o.micro_batches));
+        const auto all = all_accounts(comm, run.account(held, sent, taken));
+        if (told) told->finish(all, taken.steps, now.attempted, now.scale.now().skipped);
+    } else {
+        told->finish(run.mem.books, now.attempted, now.scale.now().skipped);
+    }
     if (now.attempted < o.steps) {
-        told.stopped(now.attempted, interrupted != 0);
-        return interrupted ? 130 : 0;
+        if (told) told->stopped(now.attempted, stop);
+        return stop ? 130 : 0;
     }
     std::signal(SIGINT, SIG_DFL); // everything is saved
     steps.reset();
     run.acts.reset(); // room for the sample's own
-    told.sample_begins();
-    write_sample(run.model, run.mem, run.strategy, mpt::device_span<const T>(run.weights.span()),
-                 o);
+    if (told) told->sample_begins();
+    if (told || o.zero == 3) // whose ranks gather the weights together
+        write_sample(run.model, run.mem, run.strategy,
+                     mpt::device_span<const T>(run.weights.span()), o, bool(told));
     return 0;
 }

@@ -33,6 +33,11 @@ int train_on_cuda(const options&, communicator&) {
     throw mpt::error("--device cuda: this program was built without CUDA; build with "
                      "-DMPT_CUDA=ON where nvcc is, or use --device cpu");
 }
+int train_on_gpus(const options& o, const mpt::launch&, mpt::mpi_process*) {
+    throw mpt::error(mpt::join("--device cuda: this program was built without CUDA; build with "
+                               "-DMPT_CUDA=ON where nvcc is, or use mpirun -n ",
+                               o.ranks, " and --device cpu"));
+}
 #endif
 
 // f(T()) with the weights' type of the precision.
@@ -52,6 +57,12 @@ static int train_rank(const options& o, communicator& comm) {
 }
 
 static void say(const std::string& what) { std::fprintf(stderr, "train: %s\n", what.c_str()); }
+
+// Only rank 0 answers what ends the program by itself.
+static bool asks(const std::vector<std::string>& words) {
+    const auto is = [](const std::string& w) { return w == "--help" || w == "-h" || w == "--version"; };
+    return std::any_of(words.begin(), words.end(), is);
+}
 
 // All ranks are threads of this process.
 static int train_threads(const std::vector<std::string>& words, const mpt::launch& place) {
@@ -78,13 +89,11 @@ static int train_threads(const std::vector<std::string>& words, const mpt::launc
 #ifdef MPT_HAS_MPI
 // This process is one of the ranks.
 static int train_process(const std::vector<std::string>& words, const mpt::launch& place) {
-    for (const std::string& w : words) // these end the program by themselves
-        if (w == "--help" || w == "-h" || w == "--version")
-            return place.rank == 0 ? train_threads(words, place) : 0;
+    if (asks(words)) return place.rank == 0 ? train_threads(words, place) : 0;
     std::optional<mpt::mpi_process> process;
     try {
         process.emplace();
-        mpt::mpi_rank comm(*process);
+        std::optional<mpt::mpi_rank> comm(*process);
         options o;
         std::string wrong;
         try {
@@ -93,13 +102,15 @@ static int train_process(const std::vector<std::string>& words, const mpt::launc
             wrong = e.what();
         }
         const double mine[] = {wrong.empty() ? 0.0 : 1.0};
-        const std::vector<double> all = comm.gather(mine);
+        const std::vector<double> all = comm->gather(mine);
         const auto first = std::find(all.begin(), all.end(), 1.0);
         if (first != all.end()) { // one speaks for all
-            if (first - all.begin() == comm.rank()) say(wrong);
+            if (first - all.begin() == comm->rank()) say(wrong);
             return 2;
         }
-        return train_rank(o, comm);
+        if (o.device != "cuda") return train_rank(o, *comm);
+        comm.reset(); // another with its buffers on the GPU
+        return train_on_gpus(o, place, &*process);
     } catch (const std::exception& e) {
         const std::string rank = "rank " + std::to_string(place.rank), what = e.what();
         const auto of_mine = [&](const std::string& text) {
@@ -121,6 +132,26 @@ static int train_process(const std::vector<std::string>&, const mpt::launch& pla
 }
 #endif
 
+// This process is one of those that torchrun, srun or a shell loop has started, one a GPU.
+static int train_gpu(const std::vector<std::string>& words, const mpt::launch& place,
+                     const mpt::launch_arguments& given) {
+    if (asks(words)) return place.rank == 0 ? train_threads(words, place) : 0;
+    options o;
+    try {
+        o = parse_train(words, place);
+    } catch (const std::exception& e) {
+        say(e.what());
+        return 2;
+    }
+    try {
+        return train_on_gpus(o, mpt::launch_environment(given), nullptr); // with MASTER_ADDR
+    } catch (const std::exception& e) {
+        const std::string rank = "rank " + std::to_string(place.rank), what = e.what();
+        say(what.rfind(rank + ':', 0) == 0 ? what : rank + ": " + what);
+        return 1;
+    }
+}
+
 int main(int argc, char** argv) {
     try {
         std::vector<std::string> words(argv + 1, argv + argc);
@@ -129,7 +160,9 @@ int main(int argc, char** argv) {
             const char* const value = std::getenv(name); // MPI's ranks find each other without it
             return value || name != std::string("MASTER_ADDR") ? value : "127.0.0.1";
         });
-        return place.mpi ? train_process(words, place) : train_threads(words, place);
+        return place.mpi              ? train_process(words, place)
+               : place.world_size > 1 ? train_gpu(words, place, given)
+                                      : train_threads(words, place);
     } catch (const std::exception& e) {
         say(e.what());
         return 2;

@@ -184,8 +184,8 @@ void add_options(CLI::App& app, options& o) {
 
     const char* spread = "Ranks";
     app.add_option("--ranks", o.ranks,
-                   "ranks, as threads of this program; under mpirun its processes, and this is "
-                   "left out. A step's batch is ranks x micro-batches x batch. May be another on "
+                   "ranks, as threads of this program; under mpirun its processes, with --device cuda "
+                   "those of torchrun or srun too, and this is left out. A step's batch is ranks x micro-batches x batch. May be another on "
                    "resume, as the two below")
         ->group(spread)
         ->capture_default_str();
@@ -199,6 +199,12 @@ void add_options(CLI::App& app, options& o) {
                    "by rounding; default: once, from --zero 2 on every")
         ->check(CLI::IsMember({"once", "every"}))
         ->group(spread);
+    app.add_option("--sums", o.sums,
+                   "of processes that speak NCCL: rank-order (the bits of all other ranks), nccl "
+                   "(in whatever order it chooses)")
+        ->check(CLI::IsMember({"rank-order", "nccl"}))
+        ->group(spread)
+        ->capture_default_str();
     app.add_flag("--narrate", o.narrate,
                  "print who gathers, reduces and frees what in the first step")
         ->group(spread);
@@ -206,7 +212,8 @@ void add_options(CLI::App& app, options& o) {
     const char* machine = "Machine";
     app.add_option("--device", o.device,
                    "cpu (plain loops), emulator (the CUDA kernels, emulated: slow, for small "
-                   "models), cuda (a GPU). A run may be resumed on another")
+                   "models), cuda (a GPU; several ranks: each process one, by NCCL, under "
+                   "mpirun through the host). A run may be resumed on another")
         ->check(CLI::IsMember({"cpu", "emulator", "cuda"}))
         ->group(machine)
         ->capture_default_str();
@@ -364,19 +371,28 @@ void check_scaler(const CLI::App& app, const options& o) {
 }
 
 // Options that a device has nothing for.
-void check_device(const CLI::App& app, const options& o) {
+void check_device(const CLI::App& app, const options& o, const mpt::launch& place) {
     const auto refuse = [&](bool is, const std::string& what, const char* instead) {
         mpt::check(!is, what, " with --device ", o.device, ": ", instead);
     };
     refuse(o.products == "cublas" && o.device != "cuda", "--products cublas",
            "it is a library for GPUs; leave it out, or use --device cuda");
+    refuse(app.count("--sums") > 0 && (o.device != "cuda" || !o.processes || place.mpi),
+           "--sums " + o.sums,
+           "it is of processes that speak NCCL, which torchrun or srun starts; all others add in "
+           "rank order, leave it out");
     refuse(o.products == "kernels" && o.device == "cpu", "--products kernels",
            "the CPU multiplies by its own loop or its BLAS; leave it out, or use another device");
     if (o.device == "cpu") return;
-    refuse(o.ranks > 1, "--ranks " + std::to_string(o.ranks),
-           "ranks are on the CPU; leave one of the two out");
-    refuse(o.zero > 0, "--zero " + std::to_string(o.zero),
-           "ranks are on the CPU; leave one of the two out");
+    const std::string n = std::to_string(o.ranks);
+    const bool alone = o.device == "cuda" && !o.processes;
+    refuse(alone && o.ranks > 1, "--ranks " + n,
+           ("ranks on GPUs are processes; start them with torchrun --no-python --nproc-per-node " +
+            n + " ./run train, with srun -n " + n + " or mpirun -n " + n + ", and leave it out")
+               .c_str());
+    refuse(alone && o.zero > 0, "--zero " + std::to_string(o.zero),
+           "one process has nothing to share out; start several, one a GPU, with torchrun, srun or "
+           "mpirun");
     refuse(o.optimizer != "adamw" && o.optimizer != "adam8bit", "--optimizer " + o.optimizer,
            "the device has adamw and adam8bit; choose one, or --device cpu");
     refuse(o.moments != "fp32", "--moments " + o.moments,
@@ -506,7 +522,7 @@ static void take_sizes(const CLI::App& app, options& o) {
 static void take_ranks(const CLI::App& app, options& o, const mpt::launch& place) {
     const int started = place.world_size;
     const std::string n = std::to_string(started);
-    if (started > 1 && o.device == "cpu")
+    if (started > 1 && o.device != "cuda")
         mpt::check(place.mpi, place.said,
                    ": on the CPU ranks are processes of MPI; start with "
                    "mpirun -n ",
@@ -517,7 +533,8 @@ static void take_ranks(const CLI::App& app, options& o, const mpt::launch& place
     mpt::check(o.trace.empty() || place.local_size == 0 || place.local_size == started,
                "--trace: ", place.local_size, " of ", started,
                " ranks are on this machine; clocks of several differ, leave it out");
-    o.processes = place.mpi;
+    o.processes = place.mpi || started > 1;
+    o.again = place.mpi ? "mpirun -n " + n + ' ' : o.processes ? "as " + n + " processes, " : "";
     if (started > 1) o.ranks = started;
     mpt::check(!o.narrate || shared(o), "--narrate with one rank: it gathers and frees nothing; "
                                         "add --ranks 2, or --zero 3");
@@ -573,8 +590,12 @@ options parse_train(std::vector<std::string> words, const mpt::launch& place) {
     take_ranks(app, o, place);
     check_scaler(app, o);
     check_optimizer(app, o);
+<<<<<<< HEAD
     check_device(app, o);
     check_offload(o);
+=======
+    check_device(app, o, place);
+>>>>>>> 970593f (train: ranks on GPUs, each a process that speaks NCCL or MPI)
     check_plan(o); // the number of layers is known now
     if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
     const int here = o.processes && place.local_size > 0 ? place.local_size : o.ranks;

@@ -9,6 +9,7 @@
 
 namespace mpt {
 class communicator;
+class mpi_process;
 struct launch;
 } // namespace mpt
 
@@ -51,9 +52,11 @@ struct options {
 
     // the ranks
     int ranks = 1;          // that share a step's batch, as threads of this program
-    bool processes = false; // ... or as processes of MPI, which mpirun has started
+    bool processes = false; // ... or as processes: of MPI, or each with a GPU
+    std::string again;      // processes: how they are started, before the program's name
     int zero = 0;           // stage of ZeRO: 0 (ddp), 1, 2, 3
     std::string reduce; // gradients over ranks: once a window, every micro-batch; "": by the stage
+    std::string sums = "rank-order"; // of NCCL's ranks: rank-order (the bits of all others), nccl
     bool narrate = false; // print who gathers, reduces and frees what in the first step
 
     // the machine
@@ -112,6 +115,9 @@ int train_on_device(const options& o, mpt::communicator& comm);
 
 /// The same on a GPU, of a library that nvcc has compiled; where it was not built, throws.
 int train_on_cuda(const options& o, mpt::communicator& comm);
+
+/// The same as one of several processes, each with a GPU. process: of MPI; nullptr: they speak NCCL.
+int train_on_gpus(const options& o, const struct mpt::launch& place, mpt::mpi_process* process);
 
 /// Continue o.prompt from the checkpoint in o.out, on stdout.
 template <class T>

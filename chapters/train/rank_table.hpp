@@ -60,18 +60,29 @@ inline elements_sent planned_traffic(const options& o, const mpt::layout& map,
     const mpt::element of = once ? mpt::element::fp32 : type;
     const std::size_t reductions = done.steps * (once ? 1 : M),
                       shards = (N - 1) * cut.packed_size();
+    const auto all_reduce = [&](std::size_t n) { // my part to all others, and theirs to them
+        const std::size_t part = (n + N - 1) / N, begin = std::size_t(rank) * part;
+        const std::size_t mine = std::min(n, begin + part) - std::min(n, begin);
+        return n - mine + (N - 1) * mine;
+    };
+    const bool on_host = o.device == "cpu";
     elements_sent all;
     if (o.zero == 0) {
-        for (const mpt::bucket& b : mpt::buckets(map, mpt::bytes_of(of))) {
-            const std::size_t part = (b.size + N - 1) / N, begin = std::size_t(rank) * part;
-            const std::size_t mine = std::min(b.size, begin + part) - std::min(b.size, begin);
-            all.at(mpt::verb::all_reduce, of) += reductions * (b.size - mine + (N - 1) * mine);
-        }
+        for (const mpt::bucket& b : mpt::buckets(map, mpt::bytes_of(of)))
+            all.at(mpt::verb::all_reduce, of) += reductions * all_reduce(b.size);
     } else {
         all.at(mpt::verb::reduce_scatter, of) = reductions * shards;
         all.at(mpt::verb::all_gather, type) =
-            o.zero < 3 ? done.applied * shards
+            o.zero < 3 ? (on_host ? done.applied : done.steps) * shards
                        : done.steps * 2 * M * shards - done.kept * (N - 1) * cut.shard(0);
+    }
+    if (!on_host) {
+        // A device publishes after skipped steps as well: the host does not know of them yet. In one
+        // message losses, squares, how many are not finite, who wants to stop; of a step with some
+        // that are not finite hosts tell each other where.
+        all.at(mpt::verb::all_reduce, mpt::element::fp64) += done.steps * all_reduce(M + 3);
+        all.at(mpt::verb::agree, mpt::element::fp64) = (N - 1) * 2 * (done.steps - done.applied);
+        return all;
     }
     // the loss, `finite`; where a rank has its shard only, squares of each unit, and 3 to say what
     // is not finite

@@ -153,8 +153,7 @@ public:
             stderr,
             "%s after step %ld of %ld, saved; to go on: %s./run train --resume --out %s%s\n",
             by_signal ? "interrupted" : "stopped", step, o_.steps,
-            o_.processes ? ("mpirun -n " + std::to_string(o_.ranks) + ' ').c_str() : "",
-            o_.out.c_str(), flags_of_ranks(o_).c_str());
+            o_.again.c_str(), o_.out.c_str(), flags_of_ranks(o_).c_str());
     }
 
     void sample_begins() const {

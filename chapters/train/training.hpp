@@ -190,6 +190,11 @@ struct training {
             mine[std::size_t(model.map.tensor_of(begin).unit)] = data;
         return mine;
     }
+    /// Room of the device for what is on its way between ranks and a host, as large on each rank.
+    template <class U>
+    mpt::device_span<U> landing() {
+        return machine.template landing<U>(o, config, ops);
+    }
     mpt::shares shares_of(kept_moments::entries entries) const {
         if (!entries) return mpt::shares(cut);
         return mpt::shares(cut, [&](std::size_t begin, std::size_t size) {
@@ -355,7 +360,7 @@ std::span<U> consolidated(training<T, Machine>& run, const saved_buffer<U>& x,
         return run.comm.rank() == 0 ? run.ops.on_host(x.mine[0], room) : std::span<U>();
     if (run.comm.rank() == 0) room.resize(x.cut.total());
     const std::vector<mpt::device_span<const U>> mine(x.mine.begin(), x.mine.end());
-    mpt::consolidate(run.comm, x.cut, mine, std::span<U>(room));
+    mpt::consolidate(run.comm, x.cut, mine, std::span<U>(room), run.template landing<U>(), run.ops);
     return room;
 }
 
@@ -434,7 +439,8 @@ void load(training<T, Machine>& run, state& now, const std::string& folder) {
         }
         put.push_back([&run, x, room, host, sharded] {
             if (sharded)
-                mpt::distribute(run.comm, x.cut, std::span<const U>(host), x.mine);
+                mpt::distribute(run.comm, x.cut, std::span<const U>(host), x.mine,
+                                run.template landing<U>(), run.ops);
             else
                 run.ops.copy_to_device(x.mine[0], host);
         });
@@ -464,7 +470,8 @@ void load(training<T, Machine>& run, state& now, const std::string& folder) {
 template <class T, class Machine>
 void begin(training<T, Machine>& run) {
     if (!run.o.init.empty()) {
-        const bool sharded = run.o.zero > 0; // then rank 0 reads for all
+        // Rank 0 reads for all, if what ranks hand each other may be the host's; else each does.
+        const bool sharded = run.o.zero > 0 && run.template landing<float>().empty();
         std::vector<float> all(!sharded || run.comm.rank() == 0 ? run.P : 0);
         if (!all.empty()) read_weights(run.o.init, mpt::named_tensors(run.model.map.tensors), all);
         if (sharded) {
@@ -475,8 +482,10 @@ void begin(training<T, Machine>& run) {
             all.swap(mine);
         }
         const float* next = all.data(); // what I own, in order
-        run.set_weights([&](std::size_t, std::span<float> part) {
-            std::copy_n(std::exchange(next, next + part.size()), part.size(), part.data());
+        run.set_weights([&](std::size_t begin, std::span<float> part) {
+            const float* const from = sharded ? std::exchange(next, next + part.size())
+                                              : all.data() + begin;
+            std::copy_n(from, part.size(), part.data());
         });
     } else {
         run.set_weights([&](std::size_t begin, std::span<float> part) {

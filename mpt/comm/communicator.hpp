@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -163,6 +164,14 @@ public:
     /// The ranks that give the same color, in the order of (key, rank). Every rank calls it; one
     /// that gives a negative color gets none.
     virtual std::unique_ptr<communicator> split(int color, int key) = 0;
+
+    /// From here on verbs wait for the work of a device's stream, and it for them: `kernels` is its
+    /// cudaStream_t. Returned is how the host waits until that stream has come to an event, where
+    /// it may wait for other ranks: no longer than for a verb. Empty: as it likes.
+    virtual std::function<void(void* event)> follow(void* kernels) {
+        static_cast<void>(kernels); // of ranks whose buffers are the host's there is none
+        return {};
+    }
 
 protected:
     virtual handle start(const collective& c) = 0;

@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -44,6 +45,11 @@ public:
         cudaStreamDestroy(stream_);
     }
 
+    /// From here on verbs wait for the work of another stream.
+    std::function<void(void*)> follow(void* kernels) override {
+        kernels_ = static_cast<cudaStream_t>(kernels);
+        return {}; // nothing in a stream waits for ranks: the host does, at wait()
+    }
     std::unique_ptr<communicator> split(int color, int key) override {
         std::unique_ptr<mpi_group> part = part_of(color, key);
         return part ? std::make_unique<mpi_cuda_rank>(std::move(part), kernels_) : nullptr;

@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,7 +43,13 @@ public:
         : communicator(of->rank(), of->size()), stream_(std::move(of), kernels), sums_(sums) {}
 
     /// From here on verbs wait for the work of another stream, and it for them.
-    void follow(cudaStream_t kernels) { stream_.follow(kernels); }
+    std::function<void(void*)> follow(void* kernels) override {
+        stream_.follow(static_cast<cudaStream_t>(kernels));
+        return [this](void* event) {
+            stream_.of().await(static_cast<cudaEvent_t>(event),
+                               join("rank ", rank(), ": after collective ", number_));
+        };
+    }
 
     std::vector<double> gather(std::span<const double> mine) override {
         return meet(verb::agree, mine);

@@ -10,7 +10,9 @@
 /// Formula  whole = for each unit, for each rank: its entries.  An entry is a parameter's element,
 ///          or what is kept for several, as long as no two ranks share one (shards begin at
 ///          multiples of 256: a block of 8-bit moments is one rank's)
-/// Costs    memory: on rank 0's host the whole buffer, nothing on its device; the others nothing.
+///          Where the ranks' memory is a device's, rank 0 lets a part of it land there and copies it.
+/// Costs    memory: on rank 0's host the whole buffer, on its device `landing`, which may be any
+///          room that is not in use now; the others nothing.
 ///          traffic: each rank but 0 sends (or gets) what it owns, once
 /// Breaks   a checkpoint with padding in it: no other number of ranks has the same
 /// Source   microsoft/DeepSpeed 2898, 1380, 3033 (what a change of the world size broke)
@@ -20,6 +22,7 @@
 #include "mpt/comm/communicator.hpp" // communicator: send, recv
 #include "mpt/dist/partition.hpp"    // partition
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -94,40 +97,67 @@ void check_sizes(const char* who, const communicator& comm, const shares& cut,
           wanted);
 }
 
+// f(where, entries) for n entries at `at`, a part at a time that fits.
+template <class E, class F>
+void by_parts(std::size_t n, device_span<E> landing, F f) {
+    const std::size_t most = landing.empty() ? n : landing.size();
+    for (std::size_t i = 0; i < n; i += most) f(i, std::min(most, n - i));
+}
+
 } // namespace consolidating
 
+/// Copies where the host reaches the ranks' memory by itself.
+struct host_copies {
+    template <class E>
+    void copy_to_host(std::span<E> to, device_span<const E> from) const {
+        if (to.data() != from.data()) std::memcpy(to.data(), from.data(), from.bytes());
+    }
+    template <class E>
+    void copy_to_device(device_span<E> to, std::span<const E> from) const {
+        if (to.data() != from.data()) std::memcpy(to.data(), from.data(), to.bytes());
+    }
+};
+
 /// whole (rank 0: cut.total(), on the host; elsewhere empty) = what all ranks own; mine: this
-/// rank's, one span a unit. Every rank calls it.
-template <class E>
+/// rank's, one span a unit. Every rank calls it. landing: room among the ranks' memory, as large on
+/// each, that `on` (a list of operations) copies to the host; empty where that is the host's.
+template <class E, class On = host_copies>
 void consolidate(communicator& comm, const shares& cut,
-                 const std::vector<device_span<const E>>& mine, std::span<E> whole) {
+                 const std::vector<device_span<const E>>& mine, std::span<E> whole,
+                 device_span<E> landing = {}, const On& on = {}) {
     consolidating::check_sizes("consolidate", comm, cut, mine, whole.size());
     consolidating::for_shares(cut, [&](int u, int r, std::size_t at, std::size_t n) {
         const device_span<const E> own = mine[std::size_t(u)];
-        if (comm.rank() != 0) {
-            if (r == comm.rank()) comm.send<E>(own, 0);
-        } else if (r == 0) {
-            std::memcpy(whole.data() + at, own.data(), own.bytes());
-        } else {
-            comm.recv(device_span<E>(whole.data() + at, n), r);
-        }
+        if (comm.rank() == 0 && r == 0) on.copy_to_host(whole.subspan(at, n), own);
+        if (r == 0 || (comm.rank() != 0 && comm.rank() != r)) return;
+        consolidating::by_parts(n, landing, [&](std::size_t i, std::size_t part) {
+            if (comm.rank() != 0) return comm.send<E>(own.subspan(i, part), 0);
+            const std::span<E> there = whole.subspan(at + i, part);
+            const auto here = landing.empty() ? device_span<E>(there.data(), part)
+                                              : landing.first(part);
+            comm.recv(here, r);
+            on.copy_to_host(there, device_span<const E>(here));
+        });
     });
 }
 
 /// The other way: what each rank owns = its part of rank 0's `whole`.
-template <class E>
+template <class E, class On = host_copies>
 void distribute(communicator& comm, const shares& cut, std::span<const E> whole,
-                const std::vector<device_span<E>>& mine) {
+                const std::vector<device_span<E>>& mine, device_span<E> landing = {},
+                const On& on = {}) {
     consolidating::check_sizes("distribute", comm, cut, mine, whole.size());
     consolidating::for_shares(cut, [&](int u, int r, std::size_t at, std::size_t n) {
         const device_span<E> own = mine[std::size_t(u)];
-        if (comm.rank() != 0) {
-            if (r == comm.rank()) comm.recv(own, 0);
-        } else if (r == 0) {
-            std::memcpy(own.data(), whole.data() + at, own.bytes());
-        } else {
-            comm.send<E>(device_span<const E>(whole.data() + at, n), r);
-        }
+        if (comm.rank() == 0 && r == 0) on.copy_to_device(own, whole.subspan(at, n));
+        if (r == 0 || (comm.rank() != 0 && comm.rank() != r)) return;
+        consolidating::by_parts(n, landing, [&](std::size_t i, std::size_t part) {
+            if (comm.rank() != 0) return comm.recv(own.subspan(i, part), 0);
+            const std::span<const E> there = whole.subspan(at + i, part);
+            if (landing.empty()) return comm.send<E>(device_span<const E>(there.data(), part), r);
+            on.copy_to_device(landing.first(part), there);
+            comm.send<E>(device_span<const E>(landing.first(part)), r);
+        });
     });
 }
 

@@ -63,7 +63,6 @@ public:
                 sums[i] += all[r * sums.size() + i];
         }
     }
-    void add_shards_on_device(device_span<double> sums) override { comm_.all_reduce(sums); }
 
 protected:
     sharded(const layout& map, communicator& comm, int micros, reduce_mode mode)

@@ -11,7 +11,7 @@
 /// Formula  seed = S / tokens;  factor = min(1, max_norm / (norm + 1e-6)) / S;  the rates of
 ///          train/schedule.hpp and warmup.hpp, Adam's corrections of adam_moments.hpp and the rule
 ///          of numeric/loss_scale_rule.hpp, in fp64 and rounded once, as there
-/// Costs    launches of one thread: three a step and one for each piece of the gradients; 160 bytes
+/// Costs    launches of one thread: three a step and one for each piece of the gradients; 176 bytes
 /// Breaks   an optimizer that does not look at found_inf: a skipped step would write NaN
 /// See      train/adamw.hpp and loss_scale.hpp (the host), chapters/18_fused_step.cpp,
 ///          tests/kernels/scale_test.cpp
@@ -70,7 +70,7 @@ struct step_rules {
 
 // ---- device memory -----------------------------------------------------------------------------
 
-/// What the host is told of a step: 56 bytes.
+/// What the host is told of a step: 64 bytes.
 struct step_row {
     double loss;                       // mean over the window's tokens
     double norm;                       // of the gradients, unscaled, before clipping
@@ -80,6 +80,7 @@ struct step_row {
     int applied;                       // 0: skipped
     unsigned bad_blocks;               // of 8-bit moments that could not be rounded: an error
     int bad_elsewhere;                 // 1: no gradient of this rank is among the bad ones
+    int stop;                          // ranks whose host wants no more steps
 };
 
 struct step_state {
@@ -129,6 +130,7 @@ __global__ void begin_step_kernel(S* s, step_rules rules) {
     s->row.bad = 0;
     s->row.bad_blocks = 0;
     s->row.bad_elsewhere = 0;
+    s->row.stop = 0;
 }
 
 // A piece of the gradients has been looked at; it begins at element `begin` of all.
@@ -141,11 +143,13 @@ __global__ void add_found_kernel(S* s, const inspect_result* found, unsigned lon
     s->found_inf = 1;
 }
 
-// What this rank has found, to be added up over ranks: squares, and how many are not finite.
+// What this rank has found, to be added up over ranks: squares, and how many are not finite; and
+// whether its host wants to stop, which ranks do at the same step or not at all.
 template <class S>
-__global__ void give_found_kernel(const S* s, double* sums) {
+__global__ void give_found_kernel(const S* s, double* sums, bool stop) {
     sums[0] = s->squares;
     sums[1] = double(s->row.bad);
+    sums[2] = stop ? 1 : 0;
 }
 // ... and what all have found. The first that is not finite may be another rank's.
 template <class S>
@@ -154,6 +158,7 @@ __global__ void take_found_kernel(S* s, const double* sums) {
     s->row.bad_elsewhere = sums[1] > 0 && s->row.bad == 0;
     s->row.bad = static_cast<unsigned long long>(sums[1]);
     s->found_inf = sums[1] > 0 ? 1.0f : 0.0f;
+    s->row.stop = int(sums[2]);
 }
 
 template <class S>
@@ -200,9 +205,10 @@ inline void add_found(step_state* s, const inspect_result* found, size_t begin,
     launch<add_found_kernel<step_state>>({1, 1, 0, stream}, s, found,
                                          static_cast<unsigned long long>(begin));
 }
-/// With ranks, behind inspect(): two sums of this rank, and, when they are those of all, back.
-inline void give_found(const step_state* s, double* sums, cudaStream_t stream) {
-    launch<give_found_kernel<step_state>>({1, 1, 0, stream}, s, sums);
+/// With ranks, behind inspect(): three sums of this rank, and, when they are those of all, back.
+constexpr int found_sums = 3;
+inline void give_found(const step_state* s, double* sums, bool stop, cudaStream_t stream) {
+    launch<give_found_kernel<step_state>>({1, 1, 0, stream}, s, sums, stop);
 }
 inline void take_found(step_state* s, const double* sums, cudaStream_t stream) {
     launch<take_found_kernel<step_state>>({1, 1, 0, stream}, s, sums);

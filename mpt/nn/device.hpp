@@ -16,6 +16,8 @@
 #include "mpt/kernels/device.cuh" // cudaStream_t, cudaEvent_t, device_missing, device_name
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <utility>
 
 namespace mpt {
@@ -79,6 +81,7 @@ public:
         check(missing.empty(), "device: ", missing, "; run on the CPU, or on a machine with a GPU");
         require(cudaStreamCreate(&work), "cudaStreamCreate");
         require(cudaStreamCreate(&copies), "cudaStreamCreate");
+        until_now_.emplace();
     }
     device_queue(const device_queue&) = delete;
     device_queue& operator=(const device_queue&) = delete;
@@ -90,6 +93,8 @@ public:
     cudaStream_t work = nullptr;   // kernels, in order
     cudaStream_t copies = nullptr; // what need not wait for them
     mutable host_account account;
+    /// How the host waits for an event, where kernels wait for other ranks; empty: as long as it takes.
+    std::function<void(void* event)> patience;
 
     /// Done when the stream comes to it. Only from memory that stays as it is until then.
     void copy_in(void* to, const void* from, std::size_t bytes, cudaStream_t in) const {
@@ -113,14 +118,22 @@ public:
     /// The host waits until `m` has passed. Throws what went wrong on the device before.
     void wait_for(const mark& m) const {
         ++account.waits_for_marks;
+        if (patience) return patience(m.event());
         require(cudaEventSynchronize(m.event()), "cudaEventSynchronize");
     }
     /// The host waits for everything. Throws what went wrong on the device.
     void wait() const {
         ++account.waits;
+        if (patience) {
+            put(*until_now_, work);
+            patience(until_now_->event());
+        }
         require(cudaStreamSynchronize(copies), "cudaStreamSynchronize");
         require(cudaStreamSynchronize(work), "cudaStreamSynchronize");
     }
+
+private:
+    std::optional<mark> until_now_; // in `work`
 };
 
 } // namespace kernels

@@ -67,8 +67,6 @@ public:
 
     /// Numbers summed over what this rank owns become those over all. Every rank calls it.
     virtual void add_shards(std::span<double> sums) = 0;
-    /// ... that lie on the device, where the host need not know them. One rank has them all.
-    virtual void add_shards_on_device(device_span<double>) {}
 };
 
 } // namespace mpt

@@ -7,12 +7,13 @@
 /// Idea     The verbs of a step in their order: begin, (forward, backward), inspect, (with ranks:
 ///          share), decide, the optimizer, end. Each becomes kernels; loss scale, found_inf, norm,
 ///          rate and counts stay in device memory, so the host puts a whole step into the stream,
-///          or has it recorded, and hears of it later by one row of 56 bytes.
+///          or has it recorded, and hears of it later by one row of 64 bytes.
 /// Formula  kernels/scale.cuh's; the bits of adamw.hpp and adam8bit.hpp
-/// Costs    memory: 232 bytes, with ranks 248, 8 a micro-batch, 24 a piece; 2048 for 8-bit maps.
+/// Costs    memory: 240 bytes, with ranks 264, 8 a micro-batch, 24 a piece; 2048 for 8-bit maps.
 ///          host: nothing waits
 /// Breaks   reading the row before its mark: told() waits for it.  A host that changes S: its own
-///          copy follows the rows, the device's leads
+///          copy follows the rows, the device's leads.  With ranks a step that is recorded: whether
+///          the host wants to stop is an argument of share()
 /// See      adamw.hpp (the loops), device_scale.hpp (the scale), tests/train/device_step_test.cpp
 #pragma once
 #include "mpt/comm/communicator.hpp"   // communicator: all_reduce
@@ -81,10 +82,10 @@ public:
                 int ranks = 1)
         : ops_(ops), rules_(how), state_(mem, kind::temp, 1, "the step's numbers"),
           found_(mem, kind::temp, 1, "what inspect finds"),
-          losses_(mem, kind::temp, std::size_t(micro_batches), "losses of the micro-batches"),
+          losses_(mem, kind::temp, std::size_t(micro_batches + (ranks > 1 ? kernels::found_sums : 0)),
+                  "losses of the micro-batches, and what ranks have found"),
           maps_(mem, kind::temp, eight_bits ? 512 : 0, "maps of the 8-bit moments"),
-          shared_(mem, kind::temp, ranks > 1 ? 2 : 0, "what ranks have found"),
-          rows_(mem, kind::temp, 2, "rows", place::host) {
+          rows_(mem, kind::temp, 2, "rows", place::host), micro_batches_(micro_batches) {
         from.validate();
         rules_.scale = {from.dynamic, from.growth, from.backoff, from.interval, from.minimum};
         kernels::step_state now{};
@@ -101,7 +102,7 @@ public:
     /// Bytes on the device, beside the scratch that inspect shares with the layers.
     static std::size_t bytes(int micro_batches, bool eight_bits, int ranks = 1) {
         return sizeof(kernels::step_state) + sizeof(kernels::inspect_result) +
-               8 * std::size_t(micro_batches) + (eight_bits ? 2048 : 0) + (ranks > 1 ? 16 : 0);
+               8 * std::size_t(micro_batches + (ranks > 1 ? kernels::found_sums : 0)) + (eight_bits ? 2048 : 0);
     }
 
     /// Before the window's first backward.
@@ -126,16 +127,20 @@ public:
             }
         });
     }
-    /// With ranks: what each has found in its shards becomes what all have, and the losses theirs.
-    template <class T>
-    void share(strategy<T>& s, communicator& comm) {
-        check(shared_.size() > 0, "device step: share without room for it; say how many ranks");
+    /// With ranks: what each has found in the gradients that it alone has looked at becomes what
+    /// all have, and the losses theirs, in one message. stop: this rank's host wants no more steps.
+    void share(communicator& comm, bool stop) {
+        const device_span<double> all = losses_.span();
+        check(all.size() > std::size_t(micro_batches_),
+              "device step: share without room for it; say how many ranks");
         ops_.run("share");
-        kernels::give_found(state(), shared_.span().data(), ops_.queue.work);
-        s.add_shards_on_device(shared_.span());
-        kernels::take_found(state(), shared_.span().data(), ops_.queue.work);
-        comm.all_reduce(losses_.span());
+        double* const sums = all.data() + micro_batches_;
+        kernels::give_found(state(), sums, stop, ops_.queue.work);
+        comm.all_reduce(all);
+        kernels::take_found(state(), sums, ops_.queue.work);
     }
+    /// Numbers that it adds up over ranks, in fp64.
+    static std::size_t shared(int micro_batches) { return std::size_t(micro_batches + kernels::found_sums); }
     /// The numbers of the optimizer: factor, rate, corrections.
     void decide() {
         ops_.run("decide");
@@ -195,7 +200,7 @@ public:
     /// Counts, loss scale, and the row.
     void end() {
         ops_.run("end_step");
-        kernels::end_step(state(), rules_, losses_.span().data(), int(losses_.size()),
+        kernels::end_step(state(), rules_, losses_.span().data(), micro_batches_,
                           ops_.queue.work);
     }
 
@@ -236,10 +241,10 @@ private:
     step_rules rules_;
     buffer<kernels::step_state> state_;
     buffer<kernels::inspect_result> found_;
-    buffer<double> losses_;
+    buffer<double> losses_;  // of micro-batches; with ranks behind them what they have found
     buffer<float> maps_;     // 256 entries of the signed map, 256 of the unsigned
-    buffer<double> shared_;  // squares of the gradients, and how many are not finite
     buffer<step_row> rows_;  // on the host: of this step and the one before
+    int micro_batches_;
     mark passed_[2];         // the rows have come
 };
 

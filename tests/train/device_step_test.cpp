@@ -278,12 +278,6 @@ struct twin_rank : communicator {
     const kernel_ops& ops;
     int calls = 0;
 };
-struct twin_shards : one_rank<float, kernel_ops> {
-    twin_shards(const kernel_ops& ops, const layout& map, twin_rank& comm)
-        : one_rank<float, kernel_ops>(ops, map), comm(comm) {}
-    void add_shards_on_device(device_span<double> sums) override { comm.all_reduce(sums); }
-    twin_rank& comm;
-};
 
 } // namespace
 
@@ -295,12 +289,12 @@ TEST_CASE("with ranks the norm, what is not finite and the losses are those of a
     } rig;
     const layout map = map_of();
     twin_rank comm(rig.ops);
-    twin_shards shards(rig.ops, map, comm);
+    one_rank<float, kernel_ops> shards(rig.ops, map);
     for (const bool overflow : {false, true}) {
         step_rules rules;
         rules.tokens = 4;
         device_step step(rig.ops, rig.mem, rules, 1, loss_scale(), 0, 0, false, 2);
-        CHECK(device_step::bytes(1, false, 2) == device_step::bytes(1, false) + 16);
+        CHECK(device_step::bytes(1, false, 2) == device_step::bytes(1, false) + 24);
         std::vector<float> g = checks::numbers<float>(map.size(), 3, 0.1);
         double squares = 0;
         for (const float x : g) squares += double(x) * double(x);
@@ -313,7 +307,7 @@ TEST_CASE("with ranks the norm, what is not finite and the losses are those of a
         rig.ops.copy_to_device(device_span<double>(step.places(0).loss, 1),
                                std::span<const double>(loss));
         step.inspect(shards.finish(all));
-        step.share(shards, comm);
+        step.share(comm, overflow);
         step.decide();
         step.end();
         step.tell(0);
@@ -322,12 +316,13 @@ TEST_CASE("with ranks the norm, what is not finite and the losses are those of a
         CHECK(row.applied == !overflow);
         CHECK(row.bad == (overflow ? 2 : 0));
         CHECK(row.bad_elsewhere == 0);
+        CHECK(row.stop == (overflow ? 2 : 0));
         if (!overflow) // block sums of squares are within 9 * 2^-24, their root within half of it
             CHECK(row.norm * 65536 ==
                   doctest::Approx(std::sqrt(2 * squares)).epsilon(9 * 0x1p-24));
     }
-    CHECK(comm.calls == 4); // found and losses, twice
+    CHECK(comm.calls == 2); // found and losses together, twice
     step_rules rules;
     device_step alone(rig.ops, rig.mem, rules, 1, loss_scale(), 0, 0);
-    CHECK_THROWS_WITH(alone.share(shards, comm), doctest::Contains("say how many ranks"));
+    CHECK_THROWS_WITH(alone.share(comm, false), doctest::Contains("say how many ranks"));
 }

@@ -99,13 +99,14 @@ bad_input)
     refused 2 '--reduce' "$train" --reduce never
     refused 2 '--zero 4: wanted 0, 1, 2 or 3' "$train" --zero 4
     refused 2 '--zero -1: wanted 0, 1, 2 or 3' "$train" --zero -1
-    refused 2 '--zero 3 with --device emulator: ranks are on the CPU' "$train" --zero 3 --device emulator
     refused 2 '--narrate with one rank: it gathers and frees nothing' "$train" --narrate
     refused 2 'RANK=1 WORLD_SIZE=4: on the CPU ranks are processes of MPI; start with mpirun -n 4' \
         env RANK=1 WORLD_SIZE=4 "$train"
     refused 2 'WORLD_SIZE is set and RANK is not' env WORLD_SIZE=4 "$train"
     refused 1 'train: rank ' "$train" --ranks 3 --data nothing.txt
-    refused 2 '--ranks 2 with --device emulator: ranks are on the CPU' "$train" --ranks 2 --device emulator
+    refused 2 '--ranks 2 with --device cuda: ranks on GPUs are processes; start them with torchrun' "$train" --ranks 2 --device cuda
+    refused 2 '--zero 3 with --device cuda: one process has nothing to share out' "$train" --zero 3 --device cuda
+    refused 2 '--sums nccl with --device cpu: it is of processes that speak NCCL' "$train" --ranks 2 --sums nccl
     refused 2 '--device-memory lots: not a number of bytes' "$train" --device-memory lots
     refused 2 '--offload' "$train" --offload disk
     refused 2 '--offload file: in which folder? Give --offload-dir DIR' "$train" --offload file
@@ -717,6 +718,108 @@ emulator|cuda)
     refused 2 "--trace with --device $case_name" "$train" --device "$case_name" --trace x.json
     [ "$case_name${MPT_TEST_CUBLAS:-}" != cuda ] || refused 1 '--products cublas: this program was built without cuBLAS' \
         "$train" --device cuda --products cublas --data "$corpus"
+    ;;
+emulator_ranks|cuda_ranks)
+    # Ranks that compute with kernels: threads on the emulator; on GPUs a process each, which a loop starts.
+    corner="--data $corpus --layers 2 --channels 32 --heads 4 --context 32 --batch 1 --micro-batches 2 --steps 100 \
+            --validate-every 100 --save-every 100 --stop-after 4 --sample-tokens 0"
+    # started N ARGS: N processes; their words in out.N, err.N and status.N
+    started() {
+        n=$1; shift; r=0
+        while [ $r -lt $n ]; do
+            (status=0
+             RANK=$r WORLD_SIZE=$n LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT=$port MPT_RUN_ID=$$ \
+                 "$train" --device cuda "$@" $(eval "echo \${only$r:-}") >out.$r 2>err.$r & echo $! >pid.$r
+             wait $! || status=$?
+             echo $status >status.$r) &
+            r=$((r + 1))
+        done
+        wait; port=$((port + 1))
+        cat out.[0-9] >out.txt; cat err.[0-9] >err.txt
+        ! grep -q 'Duplicate GPU\|sees no GPU' err.txt || { echo "skipped: $(grep -m 1 'Duplicate GPU\|sees no GPU' err.txt)"; exit 77; }
+    }
+    port=$((20000 + $$ % 10000))
+    export MPT_TIMEOUT_S=120
+    rm -f out.[0-9] err.[0-9] status.[0-9]
+    on() { n=$1; shift
+           if [ "$case_name" = emulator_ranks ]; then
+               "$train" --device emulator --ranks $n $corner "$@" >out.txt 2>err.txt || fail "$* ($(tail -n 1 err.txt))"
+           else
+               rm -f out.[0-9] err.[0-9] status.[0-9]
+               started $n $corner "$@"
+               [ "$(cat status.* | sort -u)" = 0 ] || fail "$n ranks, $*: $(cat status.*) ($(cat err.txt))"
+           fi; }
+    on_cpu() { n=$1; shift; "$train" --ranks $n $corner "$@" >out.txt 2>err.txt || fail "$* ($(tail -n 1 err.txt))"; }
+    # Losses of the same run on the plain loops, to rounding: the bounds of the case emulator, here of 128 tokens or more.
+    losses() { sed 's/.*"loss":\([^,]*\),.*/\1/' "$1/metrics.jsonl"; }
+    within() { losses "$2" >a.losses; losses "$3" >b.losses
+               paste a.losses b.losses | awk -v most="$1" '{ d = $1 - $2; if (d < 0) d = -d; if (d > most) bad = 1; ++n } END { exit bad || n != 4 }'; }
+    close() { within "$@" || fail "more than $1 apart: $(paste a.losses b.losses)"; ok; }
+    # all strategies have the same bits, and they are those of the CPU's ranks to rounding
+    stages='0 1 2 3'; [ -z "${MPT_TEST_SMALL:-}" ] || stages='0 3'
+    for zero in $stages; do
+        on 3 $overflows --zero $zero --reduce every --out device$zero; equal "zero$zero"
+        [ $zero = 0 ] || { rows device0/metrics.jsonl >a.rows; rows device$zero/metrics.jsonl >b.rows; same a.rows b.rows; same_run device0 device$zero; }
+    done
+    grep -q '"skipped":true' device0/metrics.jsonl || fail 'no step was skipped'; ok
+    on_cpu 3 $overflows --reduce every --out cpu
+    close 2.4e-4 cpu device3
+    [ "$(grep -c '"skipped":true' cpu/metrics.jsonl)" = "$(grep -c '"skipped":true' device3/metrics.jsonl)" ] || fail 'other steps were skipped'; ok
+    on_cpu 3 $overflows --reduce every --seed 2 --out other
+    within 2.4e-4 other device3 && fail 'sabotage: another seed was let pass'; ok
+    [ -z "${MPT_TEST_SMALL:-}" ] || { echo "$case_name, small: $checks checks"; exit 0; }
+    # reduced once; another precision, another number of ranks
+    on 2 --precision fp32 --zero 1 --reduce once --narrate --out once; equal once
+    for line in 'rank 1 gathers the new weights of block 1: ' 'rank 0 adds up gradients of block 1 over ranks: ' 'rank 1 backward, micro-batch 1'; do
+        grep -q "^$line" err.txt || fail "nobody says '$line': $(cat err.txt)"; ok
+    done
+    on_cpu 2 --precision fp32 --zero 2 --reduce once --out once_cpu
+    close 3.8e-6 once once_cpu
+    # saved by 3, resumed by 2, and by the CPU
+    more="--resume --data $corpus --stop-after 6 --reduce every"
+    for how in 2 cpu3; do rm -rf $how; cp -R device3 $how; done
+    sixth() { losses "$1" | sed -n '5,6p'; }
+    "$train" $more --ranks 3 --out cpu3 >out.txt 2>err.txt || fail "$(cat err.txt)"
+    [ "$(sixth cpu3 | wc -l)" = 2 ] || fail 'the CPU does not go on'; ok
+    cp -R device3 cpu2
+    "$train" $more --ranks 2 --out cpu2 >out.txt 2>err.txt || fail "$(cat err.txt)"
+    corner=; on 2 $more --zero 1 --out 2; equal 'resumed by 2'
+    sixth 2 >a.losses; sixth cpu2 >b.losses
+    paste a.losses b.losses | awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 2.4e-4) bad = 1; ++n } END { exit bad || n != 2 }' ||
+        fail "resumed: $(paste a.losses b.losses)"; ok
+    if [ "$case_name" = cuda_ranks ]; then
+        small="--data $corpus --layers 1 --channels 32 --heads 4 --context 32 --batch 1 --sample-tokens 0 --validate-every 100000 --save-every 100000 --steps 100000"
+        # the sums of NCCL's own: to rounding, each of 2 additions an ulp of what is added
+        corner="$small --stop-after 4"
+        on 2 --precision fp32 --sums nccl --out theirs
+        on_cpu 2 --precision fp32 --out ours
+        close 3.8e-6 ours theirs
+        # who was started otherwise: told by name, by all
+        only1='--lr 1e-3'; started 3 $small --stop-after 1 --out wrong; only1=
+        [ "$(cat status.* | sort -u)" = 1 ] || fail "other options: $(cat status.*)"; ok
+        [ "$(grep -c 'train: rank [0-2]: launch: rank 1 was started with other options than the others' err.txt)" = 3 ] || fail "$(cat err.txt)"; ok
+        [ ! -e wrong ] || fail 'a refused run left its folder'; ok
+        # one that does not understand its options: the others do not wait for ever
+        MPT_TIMEOUT_S=5
+        only1='--zero 7'; started 2 $small --out wrong; only1=
+        [ "$(cat status.1 status.0 | tr '\n' ' ')" = '2 1 ' ] || fail "a wrong option: $(cat status.*)"; ok
+        [ "$(cat err.1)" = "train: --zero 7: wanted 0, 1, 2 or 3" ] || fail "$(cat err.1)"; ok
+        [ "$(grep -c . err.0)" = 1 ] && grep -q '^train: rank 0: .*rank 1' err.0 || fail "$(cat err.0)"; ok
+        # one is killed: the others end, and say when they last heard of all
+        MPT_TIMEOUT_S=20
+        started 3 $small --zero 2 --out killed & all=$!
+        k=0; until [ -s killed/metrics.jsonl ]; do k=$((k + 1)); [ $k -lt 600 ] || fail "it does not begin: $(cat err.0)"; sleep 0.2; done
+        kill -KILL $(cat pid.1); wait $all
+        for r in 0 2; do
+            [ "$(cat status.$r)" = 1 ] || fail "rank $r: status $(cat status.$r)"; ok
+            [ "$(grep -c '^train: ' err.$r)" = 1 ] || fail "wanted one line: $(cat err.$r)"; ok
+        done
+        # an environment that does not agree with itself
+        refused 2 'RANK is "3"; wanted a whole number from 0 to 2' env RANK=3 WORLD_SIZE=3 "$train" --device cuda
+        refused 2 'WORLD_SIZE is set and RANK is not' env WORLD_SIZE=3 "$train" --device cuda
+        refused 2 '--ranks 2: RANK=0 WORLD_SIZE=3 has started 3; leave --ranks out' env RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 "$train" --device cuda --ranks 2
+        refused 1 'WORLD_SIZE=3 but MASTER_ADDR is not set' env RANK=0 WORLD_SIZE=3 "$train" --device cuda
+    fi
     ;;
 ranks)
     for n in 1 2 3; do

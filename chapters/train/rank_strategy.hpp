@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// rank_strategy.hpp -- which strategy the ranks follow, on any machine.
+#pragma once
+#include "options.hpp"
+
+#include "mpt/base/memory.hpp"       // memory
+#include "mpt/comm/communicator.hpp" // communicator
+#include "mpt/dist/ddp.hpp"          // ddp
+#include "mpt/dist/one_rank.hpp"     // one_rank
+#include "mpt/dist/zero1.hpp"        // zero1
+#include "mpt/dist/zero2.hpp"        // zero2
+#include "mpt/dist/zero3.hpp"        // zero3
+
+#include <functional>
+#include <memory>
+#include <string>
+
+/// The one that --ranks, --zero and --reduce ask for. on: what adds up gradients, a list of
+/// operations. tell: hears what the strategy does.
+template <class T, class On>
+std::unique_ptr<mpt::strategy<T>>
+rank_strategy(const options& o, mpt::communicator& comm, const On& on, const mpt::layout& map,
+              mpt::memory& mem, const std::function<void(const std::string&)>& tell) {
+    using std::make_unique;
+    const int micros = o.micro_batches;
+    const auto mode = reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;
+    const auto told = [&](auto s) -> std::unique_ptr<mpt::strategy<T>> {
+        s->narrate.tell = tell;
+        return s;
+    };
+    if (o.zero == 3) return told(make_unique<mpt::zero3<T, On>>(on, map, comm, mem, micros, mode));
+    if (o.zero == 2) return told(make_unique<mpt::zero2<T, On>>(on, map, comm, mem, micros, mode));
+    if (o.zero == 1) return told(make_unique<mpt::zero1<T, On>>(on, map, comm, micros, mode));
+    if (comm.size() > 1) return told(make_unique<mpt::ddp<T, On>>(on, map, comm, micros, mode));
+    return make_unique<mpt::one_rank<T, On>>(on, map);
+}
