@@ -11,7 +11,7 @@
 /// Formula  seed = S / tokens;  factor = min(1, max_norm / (norm + 1e-6)) / S;  the rates of
 ///          train/schedule.hpp and warmup.hpp, Adam's corrections of adam_moments.hpp and the rule
 ///          of numeric/loss_scale_rule.hpp, in fp64 and rounded once, as there
-/// Costs    launches of one thread: three a step and one for each piece of the gradients; 176 bytes
+/// Costs    launches of one thread: three a step and one for each piece of the gradients; 168 bytes
 /// Breaks   an optimizer that does not look at found_inf: a skipped step would write NaN
 /// See      train/adamw.hpp and loss_scale.hpp (the host), chapters/18_fused_step.cpp,
 ///          tests/kernels/scale_test.cpp

@@ -9,7 +9,7 @@
 ///          rate and counts stay in device memory, so the host puts a whole step into the stream,
 ///          or has it recorded, and hears of it later by one row of 64 bytes.
 /// Formula  kernels/scale.cuh's; the bits of adamw.hpp and adam8bit.hpp
-/// Costs    memory: 240 bytes, with ranks 264, 8 a micro-batch, 24 a piece; 2048 for 8-bit maps.
+/// Costs    memory: 192 bytes, with ranks 216, 8 a micro-batch; 2048 for 8-bit maps.
 ///          host: nothing waits
 /// Breaks   reading the row before its mark: told() waits for it.  A host that changes S: its own
 ///          copy follows the rows, the device's leads.  With ranks a step that is recorded: whether

@@ -64,8 +64,9 @@ std::vector<E> saved_by(int n, const layout& map, std::size_t moment_sizes::*ent
         CHECK(who.total() == whole.size());
         std::vector<E> mine = part_of(who, whole, comm.rank());
         const bool first = comm.rank() == 0;
+        std::vector<E> landing(n % 2 ? 97 : 0); // odd worlds: by parts, as from a device
         consolidate<E>(comm, who, readable(who.by_unit(rig::span(mine), comm.rank())),
-                       first ? std::span<E>(found) : std::span<E>());
+                       first ? std::span<E>(found) : std::span<E>(), rig::span(landing));
         const std::size_t sent = comm.sent.of(verb::send).elements; // what it owns, once
         CHECK(sent == (first ? 0 : mine.size()));
     });
@@ -79,10 +80,10 @@ void read_by(int m, const layout& map, std::size_t moment_sizes::*entries,
         const partition cut(map, m);
         const shares who = entries ? shares_of(map, cut, entries) : shares(cut);
         const std::vector<E> want = part_of(who, whole, comm.rank());
-        std::vector<E> mine(want.size());
+        std::vector<E> mine(want.size()), landing(m % 2 ? 101 : 0);
         distribute<E>(comm, who,
                       comm.rank() == 0 ? std::span<const E>(whole) : std::span<const E>(),
-                      who.by_unit(rig::span(mine), comm.rank()));
+                      who.by_unit(rig::span(mine), comm.rank()), rig::span(landing));
         CHECK(rig::same_bits(mine, want));
     });
 }
