@@ -590,12 +590,8 @@ options parse_train(std::vector<std::string> words, const mpt::launch& place) {
     take_ranks(app, o, place);
     check_scaler(app, o);
     check_optimizer(app, o);
-<<<<<<< HEAD
-    check_device(app, o);
-    check_offload(o);
-=======
     check_device(app, o, place);
->>>>>>> 970593f (train: ranks on GPUs, each a process that speaks NCCL or MPI)
+    check_offload(o);
     check_plan(o); // the number of layers is known now
     if (o.threads == 0) o.threads = int(std::max(1u, std::thread::hardware_concurrency()));
     const int here = o.processes && place.local_size > 0 ? place.local_size : o.ranks;
