@@ -66,7 +66,7 @@ struct device_machine {
         return {"kernels on " + mpt::device_name() + ", products by " + operations::products(),
                 operations::bytes(scratch(o, c)) +
                     mpt::device_step::bytes(o.micro_batches, o.optimizer == "adam8bit", o.ranks),
-                mpt::token_feed::bytes(window)};
+                mpt::token_feed::bytes(window), mpt::device_step::host_bytes()};
     }
 
     mpt::device_queue queue;

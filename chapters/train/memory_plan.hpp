@@ -47,7 +47,8 @@ inline std::string why_moments(const mpt::model_size& m, mpt::optimizer_kind kin
 struct machine_bytes {
     std::string name;        // for the report
     std::size_t scratch = 0; // of all its operations
-    std::size_t tokens = 0;  // on their way to it, beside the batch
+    std::size_t tokens = 0;  // on their way to it, beside the batch: here and on the host
+    std::size_t rows = 0;    // on the host: what it tells of the steps
 };
 
 /// The estimate of a run on one rank, and why in words.
@@ -61,6 +62,8 @@ inline memory_plan plan_memory(const mpt::gpt_config& c, const mpt::checkpointin
     plan.optimizer = each.optimizer;
     memory_plan p{mpt::estimate_bytes(size, plan), {}};
     p.bytes.at(mpt::kind::data) += machine.tokens;
+    p.bytes.at(mpt::kind::data, mpt::place::host) += machine.tokens;
+    p.bytes.at(mpt::kind::temp, mpt::place::host) += machine.rows;
 
     const auto why = [&](mpt::kind k) -> std::string& { return p.why[std::size_t(k)]; };
     const int R = acts.segments_again();

@@ -105,6 +105,8 @@ public:
                8 * std::size_t(micro_batches + (ranks > 1 ? kernels::found_sums : 0)) + (eight_bits ? 2048 : 0);
     }
 
+    static std::size_t host_bytes() { return 2 * sizeof(step_row); }
+
     /// Before the window's first backward.
     void begin() {
         ops_.run("begin_step");
