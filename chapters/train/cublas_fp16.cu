@@ -6,7 +6,8 @@
 
 // Who adds up gradients is the same with the products of kernels: compiled there.
 extern template std::unique_ptr<mpt::strategy<mpt::fp16>>
-rank_strategy<mpt::fp16, mpt::kernel_ops>(const options&, mpt::communicator&, const mpt::kernel_ops&,
-    const mpt::layout&, mpt::memory&, const std::function<void(const std::string&)>&);
+rank_strategy<mpt::fp16, mpt::kernel_ops>(const options&, mpt::communicator&,
+                                          const mpt::kernel_ops&, const mpt::layout&, mpt::memory&,
+                                          const tell_line&);
 template int train_on_device<mpt::fp16, mpt::cublas_ops>(const options&,
                                                          mpt::communicator&);

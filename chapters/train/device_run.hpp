@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // device_run.hpp -- the whole run on kernels: emulated where g++ compiles it, on a GPU where nvcc
 // does. The host puts a step into the stream and hears of it while the next one computes: no step
-// waits for the host, nor with ranks for another rank's. Compiled once a precision, with the list of
-// operations of the machine.
+// waits for the host, nor for another rank's. Compiled once a precision, with the operations of the
+// machine.
 #pragma once
 #include "rank_strategy.hpp"
 #include "training.hpp"

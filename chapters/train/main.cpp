@@ -60,8 +60,9 @@ static void say(const std::string& what) { std::fprintf(stderr, "train: %s\n", w
 
 // Only rank 0 answers what ends the program by itself.
 static bool asks(const std::vector<std::string>& words) {
-    const auto is = [](const std::string& w) { return w == "--help" || w == "-h" || w == "--version"; };
-    return std::any_of(words.begin(), words.end(), is);
+    return std::any_of(words.begin(), words.end(), [](const std::string& w) {
+        return w == "--help" || w == "-h" || w == "--version";
+    });
 }
 
 // All ranks are threads of this process.

@@ -184,9 +184,9 @@ void add_options(CLI::App& app, options& o) {
 
     const char* spread = "Ranks";
     app.add_option("--ranks", o.ranks,
-                   "ranks, as threads of this program; under mpirun its processes, with --device cuda "
-                   "those of torchrun or srun too, and this is left out. A step's batch is ranks x micro-batches x batch. May be another on "
-                   "resume, as the two below")
+                   "ranks, as threads of this program; under mpirun its processes, with --device "
+                   "cuda those of torchrun or srun, too, and this is left out. A step's batch is "
+                   "ranks x micro-batches x batch. May be another on resume, as the two below")
         ->group(spread)
         ->capture_default_str();
     app.add_option("--zero", o.zero,

@@ -116,7 +116,7 @@ int train_on_device(const options& o, mpt::communicator& comm);
 /// The same on a GPU, of a library that nvcc has compiled; where it was not built, throws.
 int train_on_cuda(const options& o, mpt::communicator& comm);
 
-/// The same as one of several processes, each with a GPU. process: of MPI; nullptr: they speak NCCL.
+/// ... as one of several processes, each with a GPU. process: of MPI; nullptr: they speak NCCL.
 int train_on_gpus(const options& o, const struct mpt::launch& place, mpt::mpi_process* process);
 
 /// Continue o.prompt from the checkpoint in o.out, on stdout.

@@ -15,12 +15,15 @@
 #include <memory>
 #include <string>
 
+/// Hears what a strategy does.
+using tell_line = std::function<void(const std::string& line)>;
+
 /// The one that --ranks, --zero and --reduce ask for. on: what adds up gradients, a list of
-/// operations. tell: hears what the strategy does.
+/// operations.
 template <class T, class On>
 std::unique_ptr<mpt::strategy<T>>
 rank_strategy(const options& o, mpt::communicator& comm, const On& on, const mpt::layout& map,
-              mpt::memory& mem, const std::function<void(const std::string&)>& tell) {
+              mpt::memory& mem, const tell_line& tell) {
     using std::make_unique;
     const int micros = o.micro_batches;
     const auto mode = reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;

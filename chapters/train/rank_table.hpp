@@ -77,9 +77,9 @@ inline elements_sent planned_traffic(const options& o, const mpt::layout& map,
                        : done.steps * 2 * M * shards - done.kept * (N - 1) * cut.shard(0);
     }
     if (!on_host) {
-        // A device publishes after skipped steps as well: the host does not know of them yet. In one
-        // message losses, squares, how many are not finite, who wants to stop; of a step with some
-        // that are not finite hosts tell each other where.
+        // A device publishes after skipped steps, too: its host does not know yet. One message has
+        // losses, squares, how many are not finite, who wants to stop; where some are not finite
+        // hosts tell each other where.
         all.at(mpt::verb::all_reduce, mpt::element::fp64) += done.steps * all_reduce(M + 3);
         all.at(mpt::verb::agree, mpt::element::fp64) = (N - 1) * 2 * (done.steps - done.applied);
         return all;

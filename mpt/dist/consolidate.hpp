@@ -10,7 +10,7 @@
 /// Formula  whole = for each unit, for each rank: its entries.  An entry is a parameter's element,
 ///          or what is kept for several, as long as no two ranks share one (shards begin at
 ///          multiples of 256: a block of 8-bit moments is one rank's)
-///          Where the ranks' memory is a device's, rank 0 lets a part of it land there and copies it.
+///          Where the ranks' memory is a device's, rank 0 lets a part land there and copies that.
 /// Costs    memory: on rank 0's host the whole buffer, on its device `landing`, which may be any
 ///          room that is not in use now; the others nothing.
 ///          traffic: each rank but 0 sends (or gets) what it owns, once

@@ -93,7 +93,8 @@ public:
     cudaStream_t work = nullptr;   // kernels, in order
     cudaStream_t copies = nullptr; // what need not wait for them
     mutable host_account account;
-    /// How the host waits for an event, where kernels wait for other ranks; empty: as long as it takes.
+    /// How the host waits for an event, where kernels wait for other ranks; empty: as long as it
+    /// takes.
     std::function<void(void* event)> patience;
 
     /// Done when the stream comes to it. Only from memory that stays as it is until then.

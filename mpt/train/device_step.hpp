@@ -82,7 +82,7 @@ public:
                 int ranks = 1)
         : ops_(ops), rules_(how), state_(mem, kind::temp, 1, "the step's numbers"),
           found_(mem, kind::temp, 1, "what inspect finds"),
-          losses_(mem, kind::temp, std::size_t(micro_batches + (ranks > 1 ? kernels::found_sums : 0)),
+          losses_(mem, kind::temp, ranks > 1 ? shared(micro_batches) : std::size_t(micro_batches),
                   "losses of the micro-batches, and what ranks have found"),
           maps_(mem, kind::temp, eight_bits ? 512 : 0, "maps of the 8-bit moments"),
           rows_(mem, kind::temp, 2, "rows", place::host), micro_batches_(micro_batches) {
@@ -102,10 +102,11 @@ public:
     /// Bytes on the device, beside the scratch that inspect shares with the layers.
     static std::size_t bytes(int micro_batches, bool eight_bits, int ranks = 1) {
         return sizeof(kernels::step_state) + sizeof(kernels::inspect_result) +
-               8 * std::size_t(micro_batches + (ranks > 1 ? kernels::found_sums : 0)) + (eight_bits ? 2048 : 0);
+               8 * (ranks > 1 ? shared(micro_batches) : std::size_t(micro_batches)) +
+               (eight_bits ? 2048 : 0);
     }
 
-    static std::size_t host_bytes() { return 2 * sizeof(step_row); }
+    static std::size_t host_bytes() { return 2 * sizeof(step_row); } // of rows
 
     /// Before the window's first backward.
     void begin() {
@@ -142,7 +143,9 @@ public:
         kernels::take_found(state(), sums, ops_.queue.work);
     }
     /// Numbers that it adds up over ranks, in fp64.
-    static std::size_t shared(int micro_batches) { return std::size_t(micro_batches + kernels::found_sums); }
+    static std::size_t shared(int micro_batches) {
+        return std::size_t(micro_batches + kernels::found_sums);
+    }
     /// The numbers of the optimizer: factor, rate, corrections.
     void decide() {
         ops_.run("decide");

@@ -723,13 +723,13 @@ emulator_ranks|cuda_ranks)
     # Ranks that compute with kernels: threads on the emulator; on GPUs a process each, which a loop starts.
     corner="--data $corpus --layers 2 --channels 32 --heads 4 --context 32 --batch 1 --micro-batches 2 --steps 100 \
             --validate-every 100 --save-every 100 --stop-after 4 --sample-tokens 0"
-    # started N ARGS: N processes; their words in out.N, err.N and status.N
+    # started N ARGS: N processes, the second with $odd beside; their words in out.N, err.N and status.N
     started() {
         n=$1; shift; r=0
         while [ $r -lt $n ]; do
-            (status=0
+            (status=0 more=; [ $r != 1 ] || more=${odd:-}
              RANK=$r WORLD_SIZE=$n LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT=$port MPT_RUN_ID=$$ \
-                 "$train" --device cuda "$@" $(eval "echo \${only$r:-}") >out.$r 2>err.$r & echo $! >pid.$r
+                 "$train" --device cuda "$@" $more >out.$r 2>err.$r & echo $! >pid.$r
              wait $! || status=$?
              echo $status >status.$r) &
             r=$((r + 1))
@@ -795,13 +795,13 @@ emulator_ranks|cuda_ranks)
         on_cpu 2 --precision fp32 --out ours
         close 3.8e-6 ours theirs
         # who was started otherwise: told by name, by all
-        only1='--lr 1e-3'; started 3 $small --stop-after 1 --out wrong; only1=
+        odd='--lr 1e-3'; started 3 $small --stop-after 1 --out wrong; odd=
         [ "$(cat status.* | sort -u)" = 1 ] || fail "other options: $(cat status.*)"; ok
         [ "$(grep -c 'train: rank [0-2]: launch: rank 1 was started with other options than the others' err.txt)" = 3 ] || fail "$(cat err.txt)"; ok
         [ ! -e wrong ] || fail 'a refused run left its folder'; ok
         # one that does not understand its options: the others do not wait for ever
         MPT_TIMEOUT_S=5
-        only1='--zero 7'; started 2 $small --out wrong; only1=
+        odd='--zero 7'; started 2 $small --out wrong; odd=
         [ "$(cat status.1 status.0 | tr '\n' ' ')" = '2 1 ' ] || fail "a wrong option: $(cat status.*)"; ok
         [ "$(cat err.1)" = "train: --zero 7: wanted 0, 1, 2 or 3" ] || fail "$(cat err.1)"; ok
         [ "$(grep -c . err.0)" = 1 ] && grep -q '^train: rank 0: .*rank 1' err.0 || fail "$(cat err.0)"; ok
@@ -809,7 +809,7 @@ emulator_ranks|cuda_ranks)
         MPT_TIMEOUT_S=20
         started 3 $small --zero 2 --out killed & all=$!
         k=0; until [ -s killed/metrics.jsonl ]; do k=$((k + 1)); [ $k -lt 600 ] || fail "it does not begin: $(cat err.0)"; sleep 0.2; done
-        kill -KILL $(cat pid.1); wait $all
+        kill -KILL "$(cat pid.1)"; wait $all
         for r in 0 2; do
             [ "$(cat status.$r)" = 1 ] || fail "rank $r: status $(cat status.$r)"; ok
             [ "$(grep -c '^train: ' err.$r)" = 1 ] || fail "wanted one line: $(cat err.$r)"; ok
