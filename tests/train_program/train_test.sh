@@ -738,6 +738,8 @@ emulator_ranks|cuda_ranks)
         cat out.[0-9] >out.txt; cat err.[0-9] >err.txt
         ! grep -q 'Duplicate GPU\|sees no GPU' err.txt || { echo "skipped: $(grep -m 1 'Duplicate GPU\|sees no GPU' err.txt)"; exit 77; }
     }
+    begun() { k=0; until [ -s "$1/metrics.jsonl" ]; do k=$((k + 1)); [ $k -lt 600 ] || fail "it does not begin: $(cat err.0)"; sleep 0.2; done; }
+    like2() { rows "$1/metrics.jsonl" >a.rows; rows "$2/metrics.jsonl" >b.rows; same a.rows b.rows; same_run "$1" "$2"; }
     port=$((20000 + $$ % 10000))
     export MPT_TIMEOUT_S=120
     rm -f out.[0-9] err.[0-9] status.[0-9]
@@ -759,7 +761,7 @@ emulator_ranks|cuda_ranks)
     stages='0 1 2 3'; [ -z "${MPT_TEST_SMALL:-}" ] || stages='0 3'
     for zero in $stages; do
         on 3 $overflows --zero $zero --reduce every --out device$zero; equal "zero$zero"
-        [ $zero = 0 ] || { rows device0/metrics.jsonl >a.rows; rows device$zero/metrics.jsonl >b.rows; same a.rows b.rows; same_run device0 device$zero; }
+        [ $zero = 0 ] || { like2 device0 device$zero; }
     done
     grep -q '"skipped":true' device0/metrics.jsonl || fail 'no step was skipped'; ok
     on_cpu 3 $overflows --reduce every --out cpu
@@ -794,6 +796,17 @@ emulator_ranks|cuda_ranks)
         on 2 --precision fp32 --sums nccl --out theirs
         on_cpu 2 --precision fp32 --out ours
         close 3.8e-6 ours theirs
+        # by MPI through the host: the sums are those of NCCL's ranks in rank order, to the bit
+        if [ -n "${MPT_MPIEXEC:-}" ]; then
+            on 2 $overflows --zero 2 --out nccl
+            $MPT_MPIEXEC 2 "$train" --device cuda $corner $overflows --zero 2 --out mpi >out.txt 2>err.txt || fail "mpirun: $(cat err.txt)"
+            equal mpirun; like2 nccl mpi
+        fi
+        # Ctrl-C at one rank: all stop after the same step
+        started 2 $small --zero 1 --out stopped & all=$!
+        begun stopped; kill -INT "$(cat pid.1)"; wait $all
+        [ "$(cat status.0 status.1 | sort -u)" = 130 ] || fail "after Ctrl-C: $(cat status.* err.0 err.1)"; ok
+        grep -q '^interrupted after step .* saved; to go on: as 2 processes, ./run train --resume --out stopped --zero 1$' err.0 || fail "$(cat err.0)"; ok
         # who was started otherwise: told by name, by all
         odd='--lr 1e-3'; started 3 $small --stop-after 1 --out wrong; odd=
         [ "$(cat status.* | sort -u)" = 1 ] || fail "other options: $(cat status.*)"; ok
@@ -808,8 +821,7 @@ emulator_ranks|cuda_ranks)
         # one is killed: the others end, and say when they last heard of all
         MPT_TIMEOUT_S=20
         started 3 $small --zero 2 --out killed & all=$!
-        k=0; until [ -s killed/metrics.jsonl ]; do k=$((k + 1)); [ $k -lt 600 ] || fail "it does not begin: $(cat err.0)"; sleep 0.2; done
-        kill -KILL "$(cat pid.1)"; wait $all
+        begun killed; kill -KILL "$(cat pid.1)"; wait $all
         for r in 0 2; do
             [ "$(cat status.$r)" = 1 ] || fail "rank $r: status $(cat status.$r)"; ok
             [ "$(grep -c '^train: ' err.$r)" = 1 ] || fail "wanted one line: $(cat err.$r)"; ok
