@@ -10,7 +10,7 @@ root=${1:-$(dirname "$0")/../..}
 cd "$root"
 work=$(mktemp -d "${TMPDIR:-/tmp}/mpt-texts.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-find run mpt chapters exercises cmake CMakeLists.txt tests/kernels tests/cuda_main.cpp \( -name '*.hpp' -o -name '*.cuh' -o -name '*.cpp' \
+find run mpt chapters exercises cmake CMakeLists.txt tests/kernels tests/cuda_main.cpp \( -name '*.hpp' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu' \
     -o -name '*.cmake' -o -name '*.in' -o -name CMakeLists.txt -o -name run \) 2>/dev/null | sort |
     while read -r source; do cat "$source"; done | tr '\n\t' '  ' | sed 's/"  *"//g; s/\\"/"/g' >"$work/sources"
 awk '
