@@ -38,6 +38,7 @@ found=$(
                 else if (head == "" && /^\.\/run chapter /) seen["run"] = 1
                 next
             }
+            /^\\snippet/ { bad("line " FNR ": on GitHub nobody can follow \\snippet; write > Code: [FILE, REGION](../chapters/FILE)") }
             /^## / {
                 head = $0
                 for (i = 1; i <= count; i++) if (section(order[i])) {
@@ -48,7 +49,7 @@ found=$(
             }
             /^\*\*The idea\.\*\* ./ || /^## The idea$/ { seen["idea"] = 1 }
             /^\|/ || /^!\[/ { if (!place[2]) seen["problem"] = 1 }
-            index($0, "> Code: [" own ", ") == 1 || index($0, "\\snippet " own " ") == 1 { seen["snippet"] = 1 }
+            index($0, "> Code: [" own ", ") == 1 { seen["snippet"] = 1 }
             {
                 text = $0
                 while (match(text, /!\[[^]]*\]\(/)) {
