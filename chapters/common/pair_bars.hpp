@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// pair_bars.hpp -- two quantities of several ways to do a thing, as horizontal bars side by side, each
-// with a mark where it was expected; an SVG file, light and dark mode.
+// pair_bars.hpp -- two quantities of several ways to do a thing, as bars side by side, each with a
+// mark where it was expected; an SVG file.
 #pragma once
+#include "figure.hpp" // figure: frame and colours
+
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -14,58 +14,45 @@ struct pair_bars {
         std::string name;
         std::array<double, 2> found, expected;
     };
-    std::string title, note;            // note: below, what bar and mark are
+    std::string title, note;            // note: what bar and mark are
     std::array<std::string, 2> columns; // what each of the two is
     std::vector<row> rows;
 
     std::string svg() const {
-        const double bottom = top + high * double(rows.size()), height = bottom + 34;
-        std::ostringstream out;
-        out << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width << ' ' << height
-            << "\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n<title>"
-            << title
-            << "</title>\n<style>@media(prefers-color-scheme:dark){text{fill:#ddd}"
-               ".paper{fill:#161616}.mark{stroke:#eee}.grid{stroke:#3a3a3a}}</style>\n"
-               "<rect width=\"100%\" height=\"100%\" class=\"paper\" fill=\"#fff\"/>\n";
-        text(out, 12, 22, title, "font-size=\"16\"");
+        const double bottom = top + high * double(rows.size());
+        std::string in_words = columns[0] + ", " + columns[1] + ":";
+        for (const row& r : rows)
+            in_words += ' ' + r.name + ' ' + figure::number(r.found[0]) + ", " +
+                        figure::number(r.found[1]) + ';';
+        figure f(width, bottom + 34, title, in_words);
+        f.text(12, 22, title, figure::large);
         for (std::size_t i = 0; i < rows.size(); ++i)
-            text(out, left - 12, top + high * double(i) + 18, rows[i].name, "text-anchor=\"end\"");
+            f.text(left - 12, top + high * double(i) + 18, rows[i].name, figure::ends);
         for (std::size_t c = 0; c < 2; ++c) {
             const double x = left + double(c) * (wide + gap);
             double most = 1;
             for (const row& r : rows) most = std::max({most, r.found[c], r.expected[c]});
-            text(out, x, top - 10, columns[c], "font-weight=\"bold\"");
-            out << "<path d=\"M" << x << ' ' << top << 'V' << bottom
-                << "\" class=\"grid\" stroke=\"#999\"/>\n";
+            const double scale = (wide - 44) / most;
+            f.text(x, top - 10, columns[c]);
+            f.out << "<path d=\"M" << x << ' ' << top << 'V' << bottom << "\" "
+                  << figure::grid_line() << "/>\n";
             for (std::size_t i = 0; i < rows.size(); ++i) {
-                const double y = top + high * double(i), scale = (wide - 44) / most;
-                const double to = x + rows[i].found[c] * scale;
+                const double y = top + high * double(i), found = rows[i].found[c] * scale;
                 const double mark = x + rows[i].expected[c] * scale;
-                out << "<rect x=\"" << x << "\" y=\"" << y + 4 << "\" width=\"" << to - x
-                    << "\" height=\"" << high - 8 << "\" fill=\""
-                    << (c == 0 ? "#56b4e9" : "#009e73") << "\"/><path d=\"M" << mark << ' ' << y + 2
-                    << 'v' << high - 4 << "\" class=\"mark\" stroke=\"#222\" stroke-width=\"2\"/>";
-                std::ostringstream number;
-                number << rows[i].found[c];
-                text(out, std::max(to, mark) + 7, y + 18, number.str());
+                f.out << "<rect x=\"" << x << "\" y=\"" << y + 5 << "\" width=\"" << found
+                      << "\" height=\"" << high - 10 << "\" " << figure::fill(c) << "/><path d=\"M"
+                      << mark << ' ' << y + 2 << 'v' << high - 4 << "\" " << figure::ink_line()
+                      << " stroke-width=\"2\"/>";
+                f.text(std::max(x + found, mark) + 7, y + 18, figure::number(rows[i].found[c]));
             }
         }
-        text(out, left, height - 10, note);
-        out << "</svg>\n";
-        return out.str();
+        f.text(left, bottom + 24, note);
+        return f.svg();
     }
 
     // False when the file cannot be written.
-    bool save(const std::string& path) const {
-        std::ofstream file(path);
-        file << svg();
-        return bool(file.flush());
-    }
+    bool save(const std::string& path) const { return save_svg(path, svg()); }
 
 private:
-    static constexpr double width = 900, left = 218, gap = 24, wide = 322, top = 62, high = 26;
-    static void text(std::ostringstream& out, double x, double y, const std::string& what,
-                     const char* look = "") {
-        out << "<text x=\"" << x << "\" y=\"" << y << "\" " << look << '>' << what << "</text>\n";
-    }
+    static constexpr double width = 900, left = 196, gap = 24, wide = 333, top = 62, high = 26;
 };
