@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What fits: the largest model and the largest batch under one budget, technique by technique, found
-// by trying, beside what the estimate says.
+// What fits: the largest model and the largest batch under one budget, technique by technique,
+// found by trying, beside what the estimate says.
 //
-// broken: --sabotage forget-activations --device-memory 1000 => [FAILS] largest batch: found by trying = predicted
-// broken: --sabotage forget-flight --device-memory 1000 => [FAILS] largest model: found by trying = predicted
+// broken: --sabotage forget-activations --device-memory 1000 => [FAILS] largest batch
+// broken: --sabotage forget-flight --device-memory 1000 => [FAILS] largest model
 // broken: --device-memory 100 => not one block of it fits: activations asks
-// with: --ranks 3 --device-memory 1000 => [holds] largest model: found by trying = predicted, 9 ways
+// with: --ranks 3 --device-memory 1000 => [holds] largest model: found by trying = predicted
 #include "common/args.hpp"        // arguments: the flags
 #include "common/claims.hpp"      // claims: what is proved
 #include "common/offload_run.hpp" // offload_run: one rank, states here or on the host

@@ -15,11 +15,11 @@ struct run {
 /// In the order of what they cost.
 enum technique { ddp, zero1, zero2, zero3, offloaded, none };
 
-/// Bytes of a device, all of them. zero2 and offloaded: gradients of `whole` beside the rest; zero3:
-/// gradients and weights of it. offloaded: one device, states and gradients on the host.
+/// Bytes of a device, all of them. zero2 and offloaded: with the gradients of `whole`; zero3: with
+/// its gradients and weights. offloaded: one device, states and other gradients on the host.
 long bytes(const run& r, technique t);
 /// The first in the order above that fits into the budget, or none.
 technique first_that_fits(const run& r);
-/// The least number of ranks with which zero3 fits, by P / N parameters each, rounded up; 0: no
-/// number does.
+/// The least number of ranks with which zero3 fits, by P / N parameters each, rounded up;
+/// 0: no number does.
 int ranks_needed(const run& r);

@@ -9,7 +9,7 @@
 struct host {
     /// The CPU updates `part` and rounds its new weights into `buffer`. Returns when it has.
     std::function<void(int part, int buffer)> update;
-    /// The copier begins to bring `buffer` to the device, as the weights of `part`. Returns at once.
+    /// The copier begins to bring `buffer` to the device, as weights of `part`. Returns at once.
     std::function<void(int part, int buffer)> start_copy;
     /// Returns when nothing is copied out of `buffer` any more; at once where nothing was.
     std::function<void(int buffer)> wait;
