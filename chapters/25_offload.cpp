@@ -10,6 +10,7 @@
 // broken: --sabotage wait-for-weights => [FAILS] a part's weights come back while the next
 // with: --micro-batches 2 => [holds] bytes moved a step: 2 M + 2, 4 + 2 and 2 + 2 a parameter
 // with: --part 256 => [holds] plain = offloaded, bit for bit
+// picture: --svg order.svg => docs/images/chapter_25_order.svg
 #include "common/args.hpp"          // arguments: the flags
 #include "common/claims.hpp"        // claims: what is proved
 #include "common/offload_order.hpp" // watched_step: what overlaps what

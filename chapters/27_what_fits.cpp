@@ -6,6 +6,7 @@
 // broken: --sabotage forget-flight --device-memory 1000 => [FAILS] largest model
 // broken: --device-memory 100 => not one block of it fits: activations asks
 // with: --ranks 3 --device-memory 1000 => [holds] largest model: found by trying = predicted
+// picture: --svg fits.svg => docs/images/chapter_27_fits.svg
 #include "common/args.hpp"        // arguments: the flags
 #include "common/claims.hpp"      // claims: what is proved
 #include "common/offload_run.hpp" // offload_run: one rank, states here or on the host
