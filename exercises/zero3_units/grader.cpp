@@ -76,7 +76,7 @@ PART("acquired twice: gathered once, and there until the last release", 2) {
         u.release(0);
         equals("elements held after both", memory.held, std::size_t(0),
                "the last one gives it back");
-        refuses("a third release", [&] { u.release(0); }, "not acquired", "it is not there any more");
+        refuses("a third release", [&] { u.release(0); }, "not acquired", "it is there no more");
     });
 }
 PART("an update is seen by the next acquire", 2) {
