@@ -9,7 +9,7 @@
 /// Costs    a late message is seen up to 0.3 ms after it came; a waiting rank needs no core
 /// Breaks   one rank that ends by an error and says nothing: the program's last catch has to call
 ///          end_job, which tells the others and ends the job. Killed ranks the launcher notices
-/// Source   MPI 4.0, sections 3.7 (nonblocking communication) and 11.6 (threads)
+/// Source   MPI 4.0, section 3.7 (nonblocking communication), and MPI_Init_thread
 /// See      mpi.hpp (the verbs), tests/comm/mpi_test.cpp
 #pragma once
 #include "mpt/base/error.hpp"    // check, join

@@ -10,7 +10,7 @@
 /// Formula  units are taken from the last one down while they fit in `most` bytes; one at least
 /// Costs    none: a bucket is a part of the flat buffer
 /// Breaks   slots given in the order of arrival: ranks that differ in it add unlike gradients
-/// Source   Li et al. 2020, PyTorch Distributed, arXiv:2006.15704, section 3.2 (gradient bucketing)
+/// Source   Li et al. 2020, PyTorch Distributed, arXiv:2006.15704, section 3.2.2 (bucketing)
 /// See      ddp.hpp, tests/dist/partition_test.cpp
 #pragma once
 #include "mpt/nn/params.hpp" // layout, unit_info

@@ -6,7 +6,7 @@
 /// Idea     The update of a part writes its weights into one of two buffers while those of the part
 ///          before travel from the other.
 /// Formula  host bytes = 2 parts;  traffic = sizeof(T) a parameter owned
-/// Source   Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840, section 5 (copies under the update)
+/// Source   Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840, section 5.1 (copies under it)
 /// See      offload.hpp, tests/dist/offload_test.cpp
 #pragma once
 #include "mpt/base/memory.hpp"       // memory, buffer

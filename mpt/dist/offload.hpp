@@ -14,7 +14,7 @@
 /// Breaks   optimizers that need a whole tensor before they move a weight (LAMB), or keep moments
 ///          in other forms (8 bits, bf16): refused when compiled. An error in the middle: some
 ///          parts are a step ahead, so every later step is refused
-/// Source   Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840, section 5 (copies under the update)
+/// Source   Ren et al. 2021, ZeRO-Offload, arXiv:2101.06840, section 5.1 (copies under it)
 /// See      host_states.hpp, file_states.hpp (stores), device_weights.hpp, host_weights.hpp,
 ///          file_weights.hpp (targets), leaving_rank.hpp, tests/dist/offload_test.cpp
 #pragma once
