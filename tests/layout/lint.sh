@@ -164,6 +164,11 @@ found=$(
             [ -e "$(dirname "$page")/${link%%#*}" ] || echo "$page:$line: the link to $link leads nowhere"
         done
     done
+    # Every header has its place on the page that leads from others' words to ours.
+    [ ! -e docs/words.md ] || find mpt -name '*.hpp' -o -name '*.cuh' | sort | awk '
+        NR == FNR { page = page $0; next }
+        !index(page, "](../" $0 ")") { print $0 ":1: docs/words.md does not name it; give it a row, or a place behind the others" }
+    ' docs/words.md -
     # The other sources: the same width, no tabs, a licence line.
     find tests chapters exercises bench -name '*.cpp' -o -name '*.hpp' -o -name '*.cu' -o -name '*.cuh' 2>/dev/null | sort | while read -r source; do
         awk -v file="$source" '

@@ -6,7 +6,7 @@ set -eu
 
 rules='spdx file purpose tier needs-missing needs-extra card-word card-long see upward quoted says
  system posix sockets intrinsics cblas cublas once columns tab blanks note branch define exit print using circle
- folder kernel-includes kernel-branch kernel-name version source-licence source-note link'
+ folder kernel-includes kernel-branch kernel-name version source-licence source-note link words'
 
 if [ "$1" = --list ]; then echo "$rules" | tr ' ' '\n' | grep .; exit; fi
 work=$1/$2
@@ -90,6 +90,9 @@ case $2 in
     link)          file=docs/page.md; says='leads nowhere'
                    mkdir "$work/docs"; echo '[error](../mpt/base/error.hpp#L3), `[x](y)`, [web](https://x.y)' >"$work/$file"
                    sabotage() { echo '[error](../mpt/base/eror.hpp)' >>"$work/$file"; } ;;
+    words)         file=$low; says='docs/words.md does not name it'
+                   mkdir "$work/docs"; echo '[good](../mpt/base/good.hpp)' >"$work/docs/words.md"
+                   sabotage() { echo '[error](../mpt/base/error.hpp)' >"$work/docs/words.md"; } ;;
     *) echo "no rule '$2'"; exit 2 ;;
 esac
 
