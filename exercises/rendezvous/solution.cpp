@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What a launcher tells its processes: chapter 20.
 //
-// torchrun and shell loops set RANK and WORLD_SIZE; Slurm sets SLURM_PROCID and SLURM_NTASKS. Where
-// both are set RANK and WORLD_SIZE hold. Without any of them a process is alone: rank 0 of 1. Half a
-// pair is an error that names the variable that is missing: a job in which every process takes
-// itself for rank 0 of 1 trains N models and writes one checkpoint N times. A number is digits and
-// nothing else, and a rank is below the world size; what is not is an error that names the variable.
+// torchrun and shell loops set RANK and WORLD_SIZE; Slurm sets SLURM_PROCID and SLURM_NTASKS.
+// Where both are set RANK and WORLD_SIZE hold. Without any of them a process is alone: rank 0 of 1.
+// Half a pair is an error that names the variable that is missing: a job in which every process
+// takes itself for rank 0 of 1 trains N models and writes one checkpoint N times. A number is
+// digits and nothing else, and a rank is below the world size; what is not is an error that names
+// the variable.
 #include "exercise.hpp"
 
 #include <charconv>
