@@ -168,7 +168,7 @@ struct mutation_run {
     std::vector<change> survivors;
 };
 
-/// At most `count` changes of the solution, chosen by `seed`; 0: all.
+/// At most `count` changes of the solution that compile, chosen by `seed`; 0: all.
 template <class Heard>
 mutation_run mutate(const exercise_info& e, const std::filesystem::path& build, int count,
                     std::uint64_t seed, Heard heard) {
@@ -177,7 +177,6 @@ mutation_run mutate(const exercise_info& e, const std::filesystem::path& build, 
     std::vector<change> all = mutating::all_changes(whole_file(e.file("solution.cpp")));
     std::mt19937_64 chance(seed);
     std::shuffle(all.begin(), all.end(), chance);
-    if (count > 0 && all.size() > std::size_t(count)) all.resize(std::size_t(count));
     const auto known = mutating::equivalent(e.file("equivalent.txt"));
     std::string output;
     const auto built = [&](const std::string& text) {
@@ -199,6 +198,7 @@ mutation_run mutate(const exercise_info& e, const std::filesystem::path& build, 
                e.id, "' says why");
     mutation_run r;
     for (const change& c : all) {
+        if (count > 0 && r.tried == count) break;
         std::string text;
         for (const std::string& line : c.text) text += line + '\n';
         if (!built(text)) {
