@@ -62,7 +62,7 @@ step_state start_at(const mpt::loss_scale& s, long attempted, long applied) {
 
 } // namespace
 
-TEST_CASE("the card's bytes") { CHECK(sizeof(step_state) == 160); }
+TEST_CASE("the card's bytes") { CHECK(sizeof(step_state) == 168); }
 
 TEST_CASE("a run of 400 steps: each number is the host's") {
     using mpt::schedule;
