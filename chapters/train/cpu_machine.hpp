@@ -28,12 +28,15 @@ struct cpu_machine {
     operations make(const options& o, const mpt::gpt_config& c) {
         return {pool, mem, mpt::gpt_scratch<T>(c, o.batch, o.context), o.precision == "tf32"};
     }
-    /// The one that --ranks, --zero and --reduce ask for. on: what adds up gradients.
+    /// The one that --ranks, --zero and --reduce ask for. on: what adds up gradients. weights:
+    /// where they are, if not on the device.
     template <class T, class On>
     std::unique_ptr<mpt::strategy<T>> strategy(const options& o, mpt::communicator& comm,
-                                               const On& on, const mpt::layout& map) {
-        return rank_strategy<T>(o, comm, on, map, mem,
-                                [this](const std::string& line) { narrate(line); });
+                                               const On& on, const mpt::layout& map,
+                                               mpt::weight_place<T>* weights = nullptr) {
+        const tell_line tell = [this](const std::string& line) { narrate(line); };
+        return weights ? rank_zero3<T>(o, comm, on, map, mem, tell, weights)
+                       : rank_strategy<T>(o, comm, on, map, mem, tell);
     }
     /// Where a rank lets others' memory land on its way to the host: this is the host.
     template <class E>
@@ -43,12 +46,13 @@ struct cpu_machine {
     /// The same with --offload.
     static constexpr bool offloads = true;
     template <class T>
-    std::unique_ptr<mpt::strategy<T>> strategy(const options& o, mpt::communicator& comm,
-                                               const operations& ops, const mpt::layout& map,
-                                               gradients_away<T>& away) {
+    std::unique_ptr<mpt::strategy<T>>
+    strategy(const options& o, mpt::communicator& comm, const operations& ops,
+             const mpt::layout& map, gradients_away<T>& away, mpt::weight_place<T>* weights) {
         if (away.when == departure::by_unit)
             return std::make_unique<mpt::leaving_rank<T, operations>>(ops, map, mem, away.copies);
-        return away.adder ? strategy<T>(o, comm, *away.adder, map) : strategy<T>(o, comm, ops, map);
+        return away.adder ? strategy<T>(o, comm, *away.adder, map, weights)
+                          : strategy<T>(o, comm, ops, map, weights);
     }
     void narrate(const std::string& line) const {
         if (narrating) std::fprintf(stderr, "%s\n", line.c_str());

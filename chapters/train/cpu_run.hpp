@@ -67,6 +67,7 @@ int train(const options& given, mpt::communicator& comm) {
     const long tokens = long(comm.sum(double(o.micro_batches) * o.batch * o.context));
     bool stop = false; // by Ctrl-C, which some ranks see a step earlier than others
     elements_sent sent;
+    moved crossed;
     steps_taken taken;
     bool validated = false; // just before this step
 
@@ -74,6 +75,7 @@ int train(const options& given, mpt::communicator& comm) {
         const mpt::range whole(trace.get(), mpt::lane::compute, "step");
         const double began = bar.seconds();
         const elements_sent before = elements_sent::of(comm.sent);
+        const moved until_now = run.crossed();
         const long step = now.attempted;
         const float S = now.scale.now().value;
         const double lr = rate(now.rule.applied());
@@ -123,6 +125,7 @@ int train(const options& given, mpt::communicator& comm) {
         run.machine.narrating = false;
         ++now.attempted;
         sent.add(before, elements_sent::of(comm.sent));
+        crossed.add(until_now, run.crossed());
         taken = {taken.steps + 1, taken.applied + applied, taken.kept + validated};
         validated = false;
 
@@ -153,7 +156,7 @@ int train(const options& given, mpt::communicator& comm) {
     if (shared(o) || run.away) {
         const memory_plan held =
             run.planned(now.rule.kind(), machine, taken.ahead(o.micro_batches));
-        const auto all = all_accounts(comm, run.account(held, sent, taken));
+        const auto all = all_accounts(comm, run.account(held, sent, taken, crossed));
         if (told) told->finish(all, taken.steps, now.attempted, now.scale.now().skipped);
     } else {
         told->finish(run.mem.books, now.attempted, now.scale.now().skipped);

@@ -97,10 +97,10 @@ struct rank_share {
 
 /// ... of them in stages 2 and 3, padded. every: each micro-batch is reduced, a block's gradients
 /// while the next are computed. ahead: the next block's weights are gathered meanwhile; not in the
-/// first micro-batch, nor after a validation.
+/// first micro-batch, nor after a validation. away: weights are elsewhere than on the device.
 inline std::size_t whole_units(int stage, const mpt::partition& cut, const mpt::checkpointing& acts,
-                               bool every, bool ahead) {
-    if (stage < 2 || cut.ranks() == 1) return 0;
+                               bool every, bool ahead, bool away = false) {
+    if (stage < 2 || (cut.ranks() == 1 && !away)) return 0;
     const auto whole = [&](int unit) { return std::size_t(cut.ranks()) * cut.shard(unit); };
     const mpt::flight f = mpt::units_in_flight(acts, whole(0), whole(1), ahead, every);
     return stage == 2 ? f.grads : f.all;

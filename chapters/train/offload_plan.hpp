@@ -20,14 +20,16 @@
 enum class departure {
     never,    // --offload none
     by_unit,  // one rank: as backward makes them; the device has room for three units
-    by_micro, // ranks that reduce each of several micro-batches: into sums on the host
+    by_micro, // ranks that reduce each of several micro-batches: into sums on the host; with
+              // weights in files those of a single one, too: nothing of the model stays
     by_window // else what this rank owns of the sums over ranks, when they are there
 };
 
 inline departure departure_of(const options& o) {
     if (o.offload == "none") return departure::never;
     if (!shared(o)) return departure::by_unit;
-    return o.micro_batches > 1 && !reduces_once(o) ? departure::by_micro : departure::by_window;
+    const bool sums = o.micro_batches > 1 || weights_in_files(o);
+    return sums && !reduces_once(o) ? departure::by_micro : departure::by_window;
 }
 
 /// Elements of the buffers for gradients.
@@ -43,7 +45,8 @@ inline gradient_rooms rooms_of(const options& o, const mpt::strategy_sizes& n) {
     case departure::by_unit: // a unit's go straight into the window's
         return {0, 0, several ? 0 : n.micro, n.sum};
     case departure::by_micro: // zero2 and zero3 let a shard go from where it was reduced
-        return {o.zero >= 2 && o.ranks > 1 ? 0 : n.micro, 0, 0, n.sum};
+        return {o.zero >= 2 && (o.ranks > 1 || weights_in_files(o)) ? 0 : n.micro, 0, 0,
+                several ? n.sum : n.micro};
     case departure::by_window:
         return {n.micro, n.sum, several ? 0 : n.owned, several ? n.owned : 0};
     default:
@@ -59,18 +62,25 @@ inline moved planned_moves(departure when, const mpt::strategy_sizes& n, std::si
                            int micro_batches, const steps_taken& done) {
     if (when == departure::never) return {};
     const std::size_t M = std::size_t(micro_batches);
-    const std::size_t a_step = when == departure::by_unit    ? M * s * n.owned
-                               : when == departure::by_micro ? M * s * n.sum // with padding
-                                                             : (M > 1 ? 4 : s) * n.owned;
+    const std::size_t a_step = when == departure::by_unit ? M * s * n.owned
+                               : when == departure::by_micro
+                                   ? M * s * (M > 1 ? n.sum : n.micro) // with padding
+                                   : (M > 1 ? 4 : s) * n.owned;
     return {done.steps * a_step, done.applied * s * n.owned};
+}
+/// ... and what comes in where weights lie in files: each for forward and for backward of every
+/// micro-batch, but for unit 0, of which the rank owns `first`, where a validation has left it.
+inline std::size_t planned_fetches(const mpt::strategy_sizes& n, std::size_t first, std::size_t s,
+                                   int micro_batches, const steps_taken& done) {
+    return s * (2 * std::size_t(micro_batches) * done.steps * n.owned - done.kept * first);
 }
 //! [moved]
 
-/// Elements of the largest part that a rank updates at once: of a unit, or of its shard of one.
-inline std::size_t largest_part(const mpt::partition& cut, int stage, int rank) {
+/// Elements of the largest unit, or of a rank's largest shard of one.
+inline std::size_t largest_owned(const mpt::partition& cut, int stage, int rank) {
     std::size_t most = 0;
     for (int u = 0; u < cut.units(); ++u) most = std::max(most, cut.owned(u, stage > 0 ? rank : 0));
-    return std::min(most, mpt::file_settings().part);
+    return most;
 }
 
 /// What of a plan without --offload lies elsewhere with it, and what the ways take.
@@ -81,8 +91,9 @@ struct moving_out {
     int moments;           // numbers of 4 bytes that the optimizer keeps of a parameter
     mpt::strategy_sizes n; // without --offload
     gradient_rooms rooms;
-    std::size_t largest;   // elements: largest_part()
+    std::size_t largest;   // elements: largest_owned()
     std::size_t in_flight; // by_unit: elements of units whose gradients are on the device, at most
+    bool weights = false;  // are in files, too
 };
 
 /// p, the plan of this rank without --offload, becomes the one with it.
@@ -90,6 +101,8 @@ inline void move_out(memory_plan& p, const moving_out& m) {
     using mpt::kind, mpt::place;
     mpt::estimate& b = p.bytes;
     const place states = m.to_files ? place::file : place::host;
+    const mpt::file_settings files;
+    const std::size_t part = std::min(m.largest, files.part); // that is updated at once
     b.at(kind::master) = b.at(kind::moments) = 0;
     b.at(kind::master, states) = 4 * m.n.owned; // fp32 weights have one here, too
     b.at(kind::moments, states) = 4 * std::size_t(m.moments) * m.n.owned;
@@ -102,12 +115,15 @@ inline void move_out(memory_plan& p, const moving_out& m) {
         p.why[std::size_t(kind::comm)] = "gradients of three units, until they have left";
     }
     // Two parts of new weights on their way, a chunk of gradients that are added up.
-    b.at(kind::weights, place::host) = 2 * m.weight * m.largest;
+    b.at(kind::weights, place::host) = m.weights ? 0 : 2 * m.weight * part;
     if (m.when != departure::by_window) b.at(kind::temp, place::host) = m.weight * mpt::sums_chunk;
-    if (!m.to_files) return;
-    const mpt::file_settings files;
-    const std::size_t record =
-        mpt::state_file::record_bytes(4 * (1 + std::size_t(m.moments)) * m.largest);
-    b.at(kind::temp, place::host) +=
-        std::size_t(files.buffers) * (record + mpt::direct_file::alignment);
+    const auto buffers = [&](std::size_t record) {
+        b.at(kind::temp, place::host) +=
+            std::size_t(files.buffers) * (record + mpt::direct_file::alignment);
+    };
+    const auto record = [](std::size_t bytes) { return mpt::state_file::record_bytes(bytes); };
+    if (m.to_files) buffers(record(4 * (1 + std::size_t(m.moments)) * part));
+    if (!m.weights) return;
+    b.at(kind::weights, place::file) = m.weight * m.n.owned;
+    buffers(m.largest ? record(m.weight * m.largest) : 0); // of shards, whole
 }

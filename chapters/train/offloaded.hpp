@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// offloaded.hpp -- with --offload: the optimizer's states outside of the device, and the ways of
-// gradients to them and of weights back.
+// offloaded.hpp -- with --offload: the optimizer's states, and weights, outside of the device, and
+// the ways of gradients to them and of weights back.
 #pragma once
 #include "offload_plan.hpp"
 #include "options.hpp"
@@ -9,9 +9,10 @@
 #include "mpt/base/trace.hpp"         // trace, range
 #include "mpt/dist/host_sums.hpp"     // host_sums, leave
 #include "mpt/dist/offload.hpp"       // offload
-#include "mpt/dist/offload_place.hpp" // parse_offload, make_states
+#include "mpt/dist/offload_place.hpp" // parse_offload, make_states, make_weights
 #include "mpt/dist/state_store.hpp"   // state_store
 #include "mpt/dist/transfers.hpp"     // transfers
+#include "mpt/dist/weight_place.hpp"  // weight_place
 
 #include <algorithm>
 #include <cstddef>
@@ -57,28 +58,43 @@ private:
     }
 };
 
+/// How this rank keeps its files.
+inline mpt::file_settings files_of(const options& o, int rank, mpt::trace* seen) {
+    return {.folder = o.offload_dir, .rank = rank, .seen = seen};
+}
+
+/// The weights of what this rank owns, where they are in files; else nullptr. Before the strategy,
+/// which fetches them.
+template <class T>
+std::unique_ptr<mpt::weight_place<T>>
+weights_away(const options& o, mpt::memory& mem, const mpt::layout& map, const mpt::partition& cut,
+             int rank, mpt::transfers& copies, mpt::trace* seen) {
+    if (!weights_in_files(o)) return nullptr;
+    return mpt::make_weights<T>(mpt::offload_to::file, mem, map, cut, rank, copies,
+                                files_of(o, rank, seen));
+}
+
+/// Elements [begin, begin + n) of the flat buffer, which lie in one of the pieces.
+template <class T>
+mpt::device_span<T> part_of(const mpt::pieces<T>& all, std::size_t begin, std::size_t n) {
+    const auto at = std::find_if(all.begin(), all.end(), [&](const mpt::piece<T>& p) {
+        return begin < p.begin + p.data.size();
+    });
+    return at->data.subspan(begin - at->begin, n);
+}
+
 /// The states of what this rank owns, on the host or in files. After the weights, which its steps
-/// write.
+/// write: on the device, or at their place.
 template <class T>
 struct states_away {
     states_away(const options& o, mpt::memory& mem, const mpt::layout& map,
-                const mpt::pieces<T>& mine, int moments, int rank, mpt::transfers& copies,
-                mpt::trace* seen)
-        : mine(mine),
-          store(mpt::make_states<T>(mpt::parse_offload(o.offload, o.offload_dir), mem, map, mine,
-                                    moments,
-                                    {.folder = o.offload_dir, .rank = rank, .seen = seen})),
-          steps(mem, mine, *store, copies, seen) {}
+                const mpt::pieces<T>& mine, mpt::weight_place<T>* weights, int moments, int rank,
+                mpt::transfers& copies, mpt::trace* seen)
+        : store(mpt::make_states<T>(mpt::parse_offload(o.offload, o.offload_dir), mem, map, mine,
+                                    moments, files_of(o, rank, seen))),
+          steps(weights ? mpt::offload<T>(*weights, *store, seen)
+                        : mpt::offload<T>(mem, mine, *store, copies, seen)) {}
 
-    /// The weights of elements [begin, begin + n), which lie in one piece.
-    mpt::device_span<T> weights(std::size_t begin, std::size_t n) const {
-        const auto at = std::find_if(mine.begin(), mine.end(), [&](const mpt::piece<T>& p) {
-            return begin < p.begin + p.data.size();
-        });
-        return at->data.subspan(begin - at->begin, n);
-    }
-
-    mpt::pieces<T> mine;
     std::unique_ptr<mpt::state_store<T>> store;
     mpt::offload<T> steps;
 };

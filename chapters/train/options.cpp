@@ -233,14 +233,14 @@ void add_options(CLI::App& app, options& o) {
 
     app.add_option("--offload", o.offload,
                    "keep what the optimizer keeps, and gradients, outside of the device: host (its "
-                   "memory), file (in --offload-dir, a few MB of memory); none. The same bits; may "
-                   "be another on resume")
+                   "memory), file (in --offload-dir, with --zero 3 weights, too; a few MB of "
+                   "memory); none. The same bits; may be another on resume")
         ->check(CLI::IsMember({"none", "host", "file"}))
         ->group(machine)
         ->capture_default_str();
     app.add_option("--offload-dir", o.offload_dir,
-                   "folder for --offload file, on a fast disk with 12 bytes a parameter free; the "
-                   "files are gone with the run")
+                   "folder for --offload file, on a fast disk with 12 bytes a parameter free, with "
+                   "--zero 3 and 16-bit weights 14; the files are gone with the run")
         ->group(machine)
         ->type_name("DIR");
 
@@ -403,6 +403,12 @@ void check_device(const CLI::App& app, const options& o, const mpt::launch& plac
            "the host does not know when the device does what; use the device's own profiler");
 }
 
+// Bytes a parameter in files, of all ranks together: master, m, v, and weights.
+int file_bytes(const options& o) {
+    const int weight = o.precision == "fp16" || o.precision == "bf16" ? 2 : 4;
+    return 12 + (weights_in_files(o) ? weight : 0);
+}
+
 // States outside of the device: of which optimizers, and where.
 void check_offload(const options& o) {
     const mpt::offload_to where = mpt::parse_offload(o.offload, o.offload_dir);
@@ -417,7 +423,8 @@ void check_offload(const options& o) {
     if (where == mpt::offload_to::host) return;
     std::error_code none;
     mpt::check(fs::is_directory(o.offload_dir, none), "--offload-dir ", o.offload_dir,
-               ": is no folder; make it, on a fast disk with 12 bytes a parameter free");
+               ": is no folder; make it, on a fast disk with ", file_bytes(o),
+               " bytes a parameter free");
 }
 
 // Options that the optimizer or the schedule has no use for.

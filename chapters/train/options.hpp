@@ -93,9 +93,15 @@ inline bool fixed_scale(const options& o) {
 /// Is there more than one rank, or a strategy that is made for more?
 inline bool shared(const options& o) { return o.ranks > 1 || o.zero > 0; }
 
+/// Do a rank's shards of the weights lie in files, beside the optimizer's states? In stage 3, where
+/// a device needs them a unit at a time. --offload host leaves them on the device.
+inline bool weights_in_files(const options& o) { return o.zero == 3 && o.offload == "file"; }
+
 /// Are gradients reduced over ranks once a window, or with every micro-batch? From stage 2 on a
-/// rank keeps its shard of them only, and that takes every.
+/// rank keeps its shard of them only, and that takes every; so does one rank with its weights in
+/// files, which would have a window's sums on its device (the same bits).
 inline bool reduces_once(const options& o) {
+    if (o.ranks == 1 && weights_in_files(o)) return false;
     return o.reduce.empty() ? o.zero < 2 : o.reduce == "once";
 }
 

@@ -7,6 +7,7 @@
 #include "mpt/comm/communicator.hpp" // communicator
 #include "mpt/dist/ddp.hpp"          // ddp
 #include "mpt/dist/one_rank.hpp"     // one_rank
+#include "mpt/dist/weight_place.hpp" // weight_place
 #include "mpt/dist/zero1.hpp"        // zero1
 #include "mpt/dist/zero2.hpp"        // zero2
 #include "mpt/dist/zero3.hpp"        // zero3
@@ -17,6 +18,18 @@
 
 /// Hears what a strategy does.
 using tell_line = std::function<void(const std::string& line)>;
+
+/// Stage 3. weights: where its shards are, if not on the device.
+template <class T, class On>
+std::unique_ptr<mpt::strategy<T>> rank_zero3(const options& o, mpt::communicator& comm,
+                                             const On& on, const mpt::layout& map, mpt::memory& mem,
+                                             const tell_line& tell, mpt::weight_place<T>* weights) {
+    const auto mode = reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;
+    auto s =
+        std::make_unique<mpt::zero3<T, On>>(on, map, comm, mem, o.micro_batches, mode, 1, weights);
+    s->narrate.tell = tell;
+    return s;
+}
 
 /// The one that --ranks, --zero and --reduce ask for. on: what adds up gradients, a list of
 /// operations.
@@ -31,7 +44,7 @@ rank_strategy(const options& o, mpt::communicator& comm, const On& on, const mpt
         s->narrate.tell = tell;
         return s;
     };
-    if (o.zero == 3) return told(make_unique<mpt::zero3<T, On>>(on, map, comm, mem, micros, mode));
+    if (o.zero == 3) return rank_zero3<T>(o, comm, on, map, mem, tell, nullptr);
     if (o.zero == 2) return told(make_unique<mpt::zero2<T, On>>(on, map, comm, mem, micros, mode));
     if (o.zero == 1) return told(make_unique<mpt::zero1<T, On>>(on, map, comm, micros, mode));
     if (comm.size() > 1) return told(make_unique<mpt::ddp<T, On>>(on, map, comm, micros, mode));

@@ -98,6 +98,11 @@ inline elements_sent planned_traffic(const options& o, const mpt::layout& map,
 /// Bytes that have crossed between a rank's device and its host.
 struct moved {
     std::size_t out = 0, in = 0; // from the device, to it
+
+    /// What has crossed from `before` to `after` is added: of steps, as elements_sent::add.
+    void add(const moved& before, const moved& after) {
+        out += after.out - before.out, in += after.in - before.in;
+    }
 };
 
 /// One rank's account, as numbers that ranks can send each other.

@@ -64,9 +64,12 @@ inline std::string flags_of_ranks(const options& o) {
 
 /// What --offload keeps there.
 inline const char* words_of_place(const options& o, mpt::place p) {
-    return p == mpt::place::file ? "the optimizer's states"
-           : o.offload == "file" ? "gradients, and buffers that states pass through"
-                                 : "the optimizer's states, and gradients";
+    const bool weights = weights_in_files(o);
+    if (p == mpt::place::file)
+        return weights ? "the optimizer's states, and weights" : "the optimizer's states";
+    return o.offload == "host" ? "the optimizer's states, and gradients"
+           : weights           ? "gradients, and buffers that states and weights pass through"
+                               : "gradients, and buffers that states pass through";
 }
 
 class report {

@@ -71,10 +71,8 @@ struct training {
           data_sum(mpt::hex8(mpt::crc32c(std::as_bytes(std::span(data.tokens))))), machine(o),
           mem(machine.mem), config(model_config(o, data.vocabulary)),
           ops(machine.template make<T>(o, config)), model(config, ops, o.seed), P(model.map.size()),
-          cut(model.map, comm.size()),
-          sizes(mpt::sizes_of(o.zero, model.map, cut, comm.rank(), o.micro_batches, when(o))),
-          rooms(rooms_of(o, sizes)), leaving(way_out()),
-          held_(follow()), strategy(*held_),
+          cut(model.map, comm.size()), sizes(sizes_here()), rooms(rooms_of(o, sizes)),
+          leaving(way_out()), filed(weights_elsewhere()), held_(follow()), strategy(*held_),
           weights(mem, mpt::kind::weights, sizes.weights, "weights"),
           grads_(mem, mpt::kind::grads, rooms.micro, "gradients"),
           sums_(mem, mpt::kind::sums, rooms.sum, "fp32 sums of gradients"),
@@ -95,9 +93,13 @@ struct training {
     static mpt::reduce_mode when(const options& o) {
         return reduces_once(o) ? mpt::reduce_mode::once : mpt::reduce_mode::every;
     }
-    /// What this rank has held and sent, beside what was planned.
+    /// What has crossed between device and host since the beginning.
+    moved crossed() const {
+        return leaving ? moved{leaving->copies.bytes_out(), leaving->copies.bytes_in()} : moved();
+    }
+    /// What this rank has held and sent, beside what was planned. in_steps: of what has crossed.
     rank_account account(const memory_plan& plan, const elements_sent& sent,
-                         const steps_taken& done) const {
+                         const steps_taken& done, const moved& in_steps = {}) const {
         rank_account a;
         for (int p = 0; p < mpt::places; ++p)
             for (int k = 0; k < mpt::kinds; ++k)
@@ -111,8 +113,11 @@ struct training {
         };
         a.padding = sizeof(T) * (padding(sizes.weights) + padding(rooms.micro)) +
                     sizeof(float) * padding(rooms.sum);
-        if (leaving) a.crossed = {leaving->copies.bytes_out(), leaving->copies.bytes_in()};
+        a.crossed = in_steps;
         a.to_cross = planned_moves(departure_of(o), sizes, sizeof(T), o.micro_batches, done);
+        if (filed)
+            a.to_cross.in =
+                planned_fetches(sizes, cut.owned(0, comm.rank()), sizeof(T), o.micro_batches, done);
         a.sent = sent;
         a.promised =
             planned_traffic(o, model.map, cut, comm.rank(), mpt::element_code<T>::value, done,
@@ -135,18 +140,20 @@ struct training {
                 p,
                 {o.zero, comm.size(), sizes,
                  kept_moments::sizes(model.map, kind, owned_places(o, model.map, cut, comm.rank())),
-                 whole_units(o.zero, cut, acts, every, ahead), P},
+                 whole_units(o.zero, cut, acts, every, ahead, bool(filed)), P},
                 each);
         if (leaving)
             move_out(p, {departure_of(o), o.offload == "file", sizeof(T), away->store->moments(),
-                         sizes, rooms, largest_part(cut, o.zero, comm.rank()),
+                         sizes, rooms, largest_owned(cut, o.zero, comm.rank()),
                          mpt::units_in_flight(acts, model.map.units[0].size(),
                                               model.map.units[1].size(), false, true)
-                             .grads});
+                             .grads,
+                         bool(filed)});
         return p;
     }
     /// My part of the weights becomes this: the master's, and the weights rounded to nearest.
-    /// values(begin, span): fills the span with elements `begin` and on of the whole.
+    /// values(begin, span): fills the span with elements `begin` and on of the whole; where both
+    /// are away it is asked for each twice.
     template <class Values>
     void set_weights(Values values) {
         const mpt::optimizer_state<T> own = owned();
@@ -160,7 +167,13 @@ struct training {
         if (away)
             away->steps.begin([&](std::size_t begin, std::span<float> master) {
                 values(begin, master);
-                round(master, away->weights(begin, master.size()));
+                if (!filed) round(master, part_of(own.weights, begin, master.size()));
+            });
+        if (filed)
+            filed->begin([&](std::size_t begin, std::span<T> to) {
+                wide.resize(to.size());
+                values(begin, std::span(wide));
+                mpt::cast(wide.data(), to.data(), to.size());
             });
         for (std::size_t p = 0; p < own.weights.size() && !away; ++p) {
             const auto& [mine, begin] = own.weights[p];
@@ -183,10 +196,15 @@ struct training {
         if (o.zero == 0) return {packed};
         return shares_of(entries).by_unit(packed, comm.rank());
     }
-    std::vector<mpt::device_span<T>> weight_parts() {
-        if (o.zero == 0) return {weights.span()};
+    /// What I own of these weights: the strategy's, or a copy of what is in files, packed shards.
+    mpt::pieces<T> my_weights(mpt::device_span<T> from) {
+        if (!filed) return strategy.mine(from);
+        return cut.pieces_of<T>(comm.rank(), [&](int u) { return cut.shard_of(from, u); });
+    }
+    std::vector<mpt::device_span<T>> weight_parts(mpt::device_span<T> from) {
+        if (o.zero == 0) return {from};
         std::vector<mpt::device_span<T>> mine(model.map.units.size());
-        for (const auto& [data, begin] : strategy.mine(weights.span()))
+        for (const auto& [data, begin] : my_weights(from))
             mine[std::size_t(model.map.tensor_of(begin).unit)] = data;
         return mine;
     }
@@ -253,9 +271,10 @@ struct training {
     mpt::gpt<T, operations> model;
     std::size_t P; // parameters
     mpt::partition cut;
-    mpt::strategy_sizes sizes; // elements of the buffers below, where all of them are on the device
+    mpt::strategy_sizes sizes; // elements of the buffers below, but of those that --offload moves
     gradient_rooms rooms;      // ... of those for gradients
-    std::unique_ptr<gradients_away<T>> leaving; // with --offload: their way
+    std::unique_ptr<gradients_away<T>> leaving;  // with --offload: their way
+    std::unique_ptr<mpt::weight_place<T>> filed; // weights in files: their place
     std::unique_ptr<mpt::strategy<T>> held_;
     mpt::strategy<T>& strategy;
     mpt::buffer<T> weights, grads_;
@@ -270,23 +289,37 @@ struct training {
 private:
     // Of a machine without it, --offload is refused.
     static constexpr bool offloads = requires { Machine::offloads; };
+    mpt::strategy_sizes sizes_here() const {
+        mpt::strategy_sizes n =
+            mpt::sizes_of(o.zero, model.map, cut, comm.rank(), o.micro_batches, when(o));
+        if (offloads && weights_in_files(o)) n.weights = 0;
+        return n;
+    }
     std::unique_ptr<gradients_away<T>> way_out() {
         if constexpr (offloads)
             if (o.offload != "none")
                 return std::make_unique<gradients_away<T>>(o, rooms, mem, comm.seen);
         return nullptr;
     }
+    std::unique_ptr<mpt::weight_place<T>> weights_elsewhere() {
+        if constexpr (offloads)
+            if (leaving)
+                return weights_away<T>(o, mem, model.map, cut, comm.rank(), leaving->copies,
+                                       comm.seen);
+        return nullptr;
+    }
     std::unique_ptr<mpt::strategy<T>> follow() {
         if constexpr (offloads)
-            if (leaving) return machine.template strategy<T>(o, comm, ops, model.map, *leaving);
+            if (leaving)
+                return machine.template strategy<T>(o, comm, ops, model.map, *leaving, filed.get());
         return machine.template strategy<T>(o, comm, ops, model.map);
     }
     std::unique_ptr<states_away<T>> states_elsewhere() {
         if constexpr (offloads)
             if (leaving)
                 return std::make_unique<states_away<T>>(
-                    o, mem, model.map, strategy.mine(weights.span()), moments.numbers(),
-                    comm.rank(), leaving->copies, comm.seen);
+                    o, mem, model.map, strategy.mine(weights.span()), filed.get(),
+                    moments.numbers(), comm.rank(), leaving->copies, comm.seen);
         return nullptr;
     }
     mpt::batch put(const mpt::batch& b) {
@@ -318,12 +351,13 @@ struct saved_buffer {
     mpt::shares cut;                       // who has what
 };
 
-/// On the host, a copy of states that are away: what a checkpoint is made of and read into.
+/// On the host, a copy of what is away: what a checkpoint is made of and read into.
 template <class T>
 struct states_copy {
     template <class Machine>
     explicit states_copy(training<T, Machine>& run)
-        : master(host, mpt::kind::master, run.sizes.owned, "fp32 master weights"),
+        : weights(host, mpt::kind::weights, run.filed ? run.cut.packed_size() : 0, "weights"),
+          master(host, mpt::kind::master, run.sizes.owned, "fp32 master weights"),
           moments(host, run.model.map, run.moments.kind, run.o.seed,
                   owned_places(run.o, run.model.map, run.cut, run.comm.rank())) {}
 
@@ -332,7 +366,36 @@ struct states_copy {
         return {all(master), all(moments.m), all(moments.v)};
     }
 
+    /// From where they are.
+    template <class Machine>
+    void fill(training<T, Machine>& run) {
+        run.away->steps.copy_to(spans());
+        for (int u = 0; run.filed && u < run.cut.units(); ++u)
+            run.filed->fetch(u, run.cut.shard_of(weights.span(), u));
+    }
+    /// To there, when it was read.
+    template <class Machine>
+    void put(training<T, Machine>& run) {
+        const mpt::pieces<T> mine = run.my_weights(weights_of(run));
+        float* to = master.span().data();
+        if (mpt::own_master<T>) // saved once, as weights
+            for (const auto& [data, begin] : mine)
+                for (std::size_t i = 0; i < data.size(); ++i) *to++ = mpt::widen(data.data()[i]);
+        const mpt::packed_states<float> all = spans();
+        run.away->steps.copy_from({all.master, all.m, all.v});
+        if (run.filed)
+            run.filed->begin([&](std::size_t begin, std::span<T> part) {
+                std::copy_n(part_of(mine, begin, part.size()).data(), part.size(), part.data());
+            });
+    }
+    /// All weights that I have: the copy, or those on the device.
+    template <class Machine>
+    mpt::device_span<T> weights_of(training<T, Machine>& run) {
+        return (run.filed ? weights : run.weights).span();
+    }
+
     mpt::memory host; // not in the run's books, as no copy for a checkpoint is
+    mpt::buffer<T> weights; // packed shards; empty where they are on the device
     mpt::buffer<float> master;
     kept_moments moments;
 };
@@ -341,7 +404,9 @@ struct states_copy {
 /// too: `sample` reads no more than them. The same list on every rank.
 template <class T, class Machine, class Each>
 void saved_buffers(training<T, Machine>& run, states_copy<T>* copy, Each each) {
-    each(saved_buffer<T>{"weights", "", run.weight_parts(), run.shares_of({})});
+    each(saved_buffer<T>{"weights", "",
+                         run.weight_parts(copy ? copy->weights_of(run) : run.weights.span()),
+                         run.shares_of({})});
     if (!mpt::own_master<T> && !run.o.stochastic_rounding)
         each(saved_buffer<float>{"master", "",
                                  run.parts((copy ? copy->master : run.master_).span(), {}),
@@ -388,7 +453,7 @@ void save(training<T, Machine>& run, const state& now, const std::string& dir) {
     std::vector<mpt::checkpoint_file> files;
     std::vector<std::shared_ptr<void>> rooms; // the copies on the host, until all is written
     const auto copy = run.away ? std::make_unique<states_copy<T>>(run) : nullptr;
-    if (copy) run.away->steps.copy_to(copy->spans());
+    if (copy) copy->fill(run);
     saved_buffers(run, copy.get(), [&]<class U>(const saved_buffer<U>& x) {
         const std::size_t size = x.cut.total();
         if (size == 0) return;
@@ -448,15 +513,7 @@ void load(training<T, Machine>& run, state& now, const std::string& folder) {
     for (const auto& [file, r] : reads) r.nothing_else();
     for (const auto& [file, r] : reads) r.read();
     for (const auto& one : put) one();
-    if (copy) {
-        float* master = copy->master.span().data();
-        if (mpt::own_master<T>) // saved once, as weights
-            for (const auto& [data, begin] : run.away->mine)
-                for (std::size_t i = 0; i < data.size(); ++i)
-                    *master++ = mpt::widen(data.data()[i]);
-        const mpt::packed_states<float> all = copy->spans();
-        run.away->steps.copy_from({all.master, all.m, all.v});
-    }
+    if (copy) copy->put(run);
     run.strategy.publish(run.weights.span());
     std::map<std::string, std::string> scaler;
     for (const auto& [key, value] : words)
@@ -481,11 +538,13 @@ void begin(training<T, Machine>& run) {
                             run.parts(packed, {}));
             all.swap(mine);
         }
-        const float* next = all.data(); // what I own, in order
+        const mpt::device_span<float> here(all.data(), all.size());
+        const mpt::pieces<float> from =
+            sharded
+                ? mpt::pieces_of(here, owned_places(run.o, run.model.map, run.cut, run.comm.rank()))
+                : mpt::pieces<float>{{here, 0}};
         run.set_weights([&](std::size_t begin, std::span<float> part) {
-            const float* const from = sharded ? std::exchange(next, next + part.size())
-                                              : all.data() + begin;
-            std::copy_n(from, part.size(), part.data());
+            std::copy_n(part_of(from, begin, part.size()).data(), part.size(), part.data());
         });
     } else {
         run.set_weights([&](std::size_t begin, std::span<float> part) {

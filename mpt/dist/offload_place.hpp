@@ -37,7 +37,7 @@ inline offload_to parse_offload(std::string_view word, std::string_view folder) 
                            : throw error(join("--offload ", word, ": wanted none, host or file"));
     if (found == offload_to::file)
         check(!folder.empty(), "--offload file: in which folder? Give --offload-dir DIR, on a disk "
-                               "with room for 12 bytes a parameter");
+                               "with room for 12 bytes a parameter, and for weights in stage 3");
     else
         check(folder.empty(), "--offload-dir ", folder, " with --offload ", word,
               ": nothing is kept there; choose --offload file");

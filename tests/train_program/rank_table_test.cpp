@@ -134,6 +134,9 @@ TEST_CASE("units that are whole for a while are padded, on one rank they are its
     CHECK(whole_units(3, cut, none, true, false) == U + 2 * B + B);
     CHECK(whole_units(3, cut, none, false, false) == U + B + B);
     CHECK(whole_units(3, partition(map, 1), none, true, true) == 0);
+    // ... unless its weights are away
+    CHECK(whole_units(3, partition(map, 1), none, true, true, true) == 1024 + 3 * 768);
+    CHECK(whole_units(3, cut, none, true, true, true) == whole_units(3, cut, none, true, true));
 }
 
 TEST_CASE(
@@ -167,6 +170,9 @@ TEST_CASE(
     CHECK(bytes(departure::by_window, 1) == 2 + 2);
     CHECK(bytes(departure::never, 4) == 0);
     CHECK(planned_moves(departure::by_unit, n, 2, 4, {10, 9, 0}).in == 2 * 100 * 9); // one skipped
+    // weights in files: twice in each micro-batch, in steps that are skipped, too; 4 M + 2 M
+    CHECK(planned_fetches(n, 30, 2, 4, {10, 9, 0}) == 2 * 100 * 2 * 4 * 10);
+    CHECK(planned_fetches(n, 30, 2, 4, {10, 9, 3}) == 2 * (100 * 2 * 4 * 10 - 3 * 30));
 }
 
 TEST_CASE("what moves out is held elsewhere, and not twice") {
@@ -189,6 +195,32 @@ TEST_CASE("what moves out is held elsewhere, and not twice") {
         CHECK(q.total(place::host) ==
               4000 + 2 * 2 * 600 + 2 * 65536 + (files ? 3 * (2 * 4096 + 4096) : 12000));
     }
+}
+
+TEST_CASE("... weights, too, in stage 3 with files, and all gradients") {
+    memory_plan p;
+    p.bytes.at(kind::comm) = 500;   // units that are gathered
+    const std::size_t big = 300000; // elements of a shard: more than states are updated at once
+    const strategy_sizes n{0, big + 10, 0, big}; // of gradients, with padding
+    options o = of(1, 3, "once", 1);
+    CHECK(reduces_once(o));
+    o.offload = "host"; // as ZeRO-Offload
+    CHECK_FALSE(weights_in_files(o));
+    CHECK(departure_of(o) == departure::by_window);
+    o.offload = "file";
+    CHECK(weights_in_files(o));
+    CHECK(departure_of(o) == departure::by_micro);
+    const moving_out m{departure_of(o), true, 2, 2, n, rooms_of(o, n), big, 0, true};
+    move_out(p, m);
+    CHECK(p.total() == 500);
+    CHECK(p.total(place::file) == (2 + 12) * big);
+    const auto record = [](std::size_t bytes) { return (128 + bytes + 4095) / 4096 * 4096; };
+    CHECK(p.bytes.at(kind::sums, place::host) == 4 * (big + 10));
+    CHECK(p.bytes.at(kind::temp, place::host) ==
+          2 * 65536 + 3 * (record(12 << 18) + 4096) + 3 * (record(2 * big) + 4096));
+    CHECK(p.total(place::host) ==
+          p.bytes.at(kind::sums, place::host) + p.bytes.at(kind::temp, place::host));
+    CHECK(planned_moves(departure::by_micro, n, 2, 1, {10, 10, 0}).out == 10 * 2 * (big + 10));
 }
 
 TEST_CASE("rooms for gradients: zero2 and zero3 keep no shard of a micro-batch that leaves") {

@@ -113,8 +113,12 @@ bad_input)
     refused 2 '--offload-dir . with --offload host: nothing is kept there' "$train" --offload host --offload-dir .
     refused 2 '--offload-dir . with --offload none: nothing is kept there' "$train" --offload-dir .
     refused 2 '--offload-dir nowhere: is no folder; make it' "$train" --offload file --offload-dir nowhere
+    refused 2 'fast disk with 12 bytes a parameter free' "$train" --offload file --offload-dir nowhere --zero 2
+    refused 2 'fast disk with 14 bytes a parameter free' "$train" --offload file --offload-dir nowhere --zero 3
+    refused 2 'fast disk with 16 bytes a parameter free' "$train" --offload file --offload-dir nowhere --zero 3 --precision tf32
     : >plain; refused 2 '--offload-dir plain: is no folder' "$train" --offload file --offload-dir plain
     refused 1 'states /proc/rank0-piece0.states: cannot be made (' "$train" --data "$corpus" --offload file --offload-dir /proc
+    refused 1 'weights /proc/rank0-unit0.weights: cannot be made (' "$train" --data "$corpus" --zero 3 --offload file --offload-dir /proc
     refused 2 '--offload with --optimizer lamb: it needs a whole tensor' "$train" --offload host --optimizer lamb
     refused 2 '--offload with --optimizer adam8bit: it needs a whole tensor before it moves a weight, or keeps moments in other forms' \
         "$train" --offload host --optimizer adam8bit
@@ -963,7 +967,7 @@ mpi)
     job() { n=$1; shift; train_of=$train; train=./job_$n.sh
             printf '#!/bin/sh\nexec ./job.sh %s "$@"\n' $n >$train; chmod +x $train; six "$@"; train=$train_of; }
     mkdir states
-    for how in '0 once host' '1 every file' '2 once file' '3 every host'; do
+    for how in '0 once host' '1 every file' '2 once host' '3 every file'; do
         set -- $how; zero=$1 mode=$2 where=$3
         six $overflows --ranks 3 --zero $zero --reduce $mode --out threads$zero
         [ $where = host ] || where='file --offload-dir states'
@@ -993,6 +997,7 @@ mpi)
     ;;
 offload)
     # None = host = file, to the bit, in losses and checkpoint: ranks, stage, micro-batches, reduction, precision.
+    # In stage 3 files have the weights, too; validations leave a unit that the next step does not fetch.
     mkdir states
     balanced() { if [ "$1" = alone ]; then grep -q '^measured and formula are equal$' out.txt || fail "$*: $(cat out.txt)"; ok
                  else equal "$*"; fi; }
@@ -1013,7 +1018,7 @@ offload)
 1 0 4 once bf16 --checkpoint-activations every:1 --layers 3
 1 1 1 every fp32
 1 2 3 every fp16
-1 3 4 once tf32
+1 3 4 once tf32 --validate-every 2 --save-every 2
 2 0 1 every bf16
 2 0 3 every fp16
 2 1 2 once fp32 --optimizer adam
@@ -1023,11 +1028,11 @@ offload)
 3 1 3 every bf16 --optimizer sgd --lr 0.1
 3 2 1 once fp32
 3 2 2 once bf16 --optimizer sgd --momentum 0 --lr 0.1
-3 3 4 every fp16 --checkpoint-activations sqrt
+3 3 4 every fp16 --checkpoint-activations sqrt --validate-every 2 --save-every 2
 4 0 4 every fp32
 4 1 1 every fp16
 4 2 2 once bf16
-4 3 3 every fp32
+4 3 1 every fp32
 EOF
     grep -q '"skipped":true' none1/metrics.jsonl || fail 'no step was skipped'; ok
     six --weight-decay 0.2 --precision bf16 --offload host --out other # sabotage: another rule is seen
@@ -1036,12 +1041,26 @@ EOF
     P=$(sed -n 's/^model .*: \([0-9]*\) parameters$/\1/p' err.txt)
     moves() { grep -q "^  from device  *$1  " out.txt && grep -q "^  to device  *$2  " out.txt || fail "wanted $*: $(cat out.txt)"; ok; }
     for M in 1 4; do
-        six --precision bf16 --micro-batches $M --offload host --out moves$M; moves $((6 * M * 2 * P)) $((6 * 2 * P))
+        six --precision bf16 --micro-batches $M --save-every 6 --offload host --out moves$M; moves $((6 * M * 2 * P)) $((6 * 2 * P))
     done
     # ... and those that are held: 12 a parameter where the states are, the sums, none of it on the device.
     held() { sed -n "s/^  $1  *\([0-9]*\)  *[0-9]*  *\([0-9]*\)  *[0-9]*  *\([0-9]*\)  *[0-9]*$/\1 \2 \3/p" out.txt; }
     six --precision bf16 --micro-batches 4 --offload file --offload-dir states --out held
     [ "$(held master), $(held moments), $(held sums)" = "0 0 $((4 * P)), 0 0 $((8 * P)), 0 $((4 * P)) 0" ] || fail "P = $P: $(cat out.txt)"; ok
+    # Weights in files, on one rank: no part of the model stays on the device; they are fetched twice a micro-batch.
+    lies() { sed -n "/bytes $1, ledger/,/^  total/s/^  $2  *\([0-9]*\)  *[0-9]*$/\1/p" out.txt; }
+    for M in 1 4; do
+        six --precision bf16 --micro-batches $M --save-every 6 --zero 3 --offload file --offload-dir states --out filed$M; equal "M = $M"
+        like moves$M filed$M
+        for kind in weights grads sums master moments; do
+            [ -z "$(lies 'on the device' $kind)" ] || fail "$kind on the device: $(cat out.txt)"; ok
+        done
+        [ "$(lies 'in files' weights)" = $((2 * P)) ] || fail "P = $P: $(cat out.txt)"; ok
+        [ "$(lies 'in files' total)" = $((14 * P)) ] || fail "P = $P: $(cat out.txt)"; ok
+        grep -q "^  to its device  *$((6 * 2 * M * 2 * P))  " out.txt || fail "wanted $((24 * M * P)): $(cat out.txt)"; ok
+    done
+    six --precision bf16 --micro-batches 1 --zero 3 --offload file --offload-dir states --stop-after 1 --out first
+    equal 'a first micro-batch, with no unit ahead'
     # A budget in which the plain run does not fit, and the offloaded runs do.
     for ranks in '' '--ranks 2 --zero 1'; do
         few="--precision bf16 --micro-batches 1 --threads 1 $ranks"
@@ -1054,6 +1073,14 @@ EOF
             rm -rf away; six $few --offload $where --device-memory $budget --out away; like plain away
         done
     done
+    # ... and one that a larger model fits only with its weights in files
+    few='--precision bf16 --micro-batches 1 --threads 1 --zero 3 --layers 8 --save-every 6'
+    rm -rf plain; six $few --offload file --offload-dir states --out plain
+    total=$(sed -n '/on the device/,/^  total/s/^  total *\([0-9]*\) .*/\1/p' out.txt)
+    budget=$((total + 4 * P)) # units come and go in two sizes, and leave gaps
+    refused 1 "bytes; of the budget of $budget" "$train" --data "$corpus" --channels 32 --heads 4 --context 32 --batch 1 \
+        $few --offload host --device-memory $budget --out small
+    rm -rf away; six $few --offload file --offload-dir states --device-memory $budget --out away; like plain away
     # rows of the transfers in a trace, of every rank
     six --ranks 2 --zero 2 --offload file --offload-dir states --trace trace.json --out traced
     for name in gradients weights read write; do
@@ -1065,28 +1092,32 @@ offload_resume)
     # Interrupted in one place and resumed in another: the run that nobody stopped. Other numbers of ranks: as ddp.
     mkdir states
     six $overflows --out whole
-    for first in none host 'file --offload-dir states'; do
-        for second in none host 'file --offload-dir states'; do
+    for first in none host 'file --offload-dir states' 'file --offload-dir states --zero 3'; do
+        for second in none host 'file --offload-dir states' 'file --offload-dir states --zero 3'; do
+            case $first,$second in none,* | *,none) ;; *3*) continue ;; esac # weights come and go
             rm -rf parts; six $overflows --stop-after 3 --offload $first --out parts
             "$train" --resume --data "$corpus" --out parts --offload $second >out.txt 2>err.txt || fail "$(cat err.txt)"
             like whole parts
         done
     done
-    six --precision fp32 --stop-after 3 --out narrow; cp -R narrow narrow_away
+    six --precision fp32 --stop-after 3 --out narrow; cp -R narrow narrow_away; cp -R narrow narrow_files
     "$train" --resume --data "$corpus" --out narrow >out.txt 2>err.txt || fail "$(cat err.txt)"
     "$train" --resume --data "$corpus" --out narrow_away --offload host >out.txt 2>err.txt || fail "$(cat err.txt)"
     like narrow narrow_away # fp32 weights are saved once, and are the master's
+    "$train" --resume --data "$corpus" --out narrow_files --zero 3 --offload file --offload-dir states >out.txt 2>err.txt || fail "$(cat err.txt)"
+    like narrow narrow_files
     six $overflows --ranks 3 --zero 3 --reduce every --offload file --offload-dir states --stop-after 3 --out by3
     for m in 1 2 4; do
         rm -rf ddp zero; cp -R by3 ddp; cp -R by3 zero
         "$train" --resume --data "$corpus" --reduce every --ranks $m --out ddp >out.txt 2>err.txt || fail "$(cat err.txt)"
-        "$train" --resume --data "$corpus" --reduce every --ranks $m --zero $((m % 3 + 1)) --offload host --out zero >out.txt 2>err.txt ||
+        where=host; [ $m != 2 ] || where='file --offload-dir states' # weights, too
+        "$train" --resume --data "$corpus" --reduce every --ranks $m --zero $((m % 3 + 1)) --offload $where --out zero >out.txt 2>err.txt ||
             fail "$(cat err.txt)"
         like ddp zero
     done
-    # Weights from a file, for ranks whose states are away.
+    # Weights from a file, for ranks whose states, or weights, are away.
     "$bin/export" whole --to start.safetensors 2>err.txt || fail "$(cat err.txt)"
-    for how in '' '--offload host' '--zero 2 --offload file --offload-dir states'; do
+    for how in '' '--offload host' '--zero 2 --offload file --offload-dir states' '--zero 3 --offload file --offload-dir states'; do
         rm -rf init
         "$train" --data "$corpus" --init start.safetensors --heads 4 --ranks 2 $how --reduce every --batch 1 --steps 2 --sample-tokens 0 --out init \
             >out.txt 2>err.txt || fail "$(cat err.txt)"
@@ -1105,12 +1136,13 @@ offload_resume)
     [ ! -e states/rank0-piece0.states ] || fail 'the old file is still there'; ok
     ;;
 offload_faults)
-    # What becomes of states' files while a run uses them: an error that names tensor and file, on every rank.
-    mkdir states other
+    # What becomes of states' and weights' files while a run uses them: an error that names tensor (unit) and file, on every rank.
+    mkdir states other left
     # hurt RANKS WHAT command...: again and again, as the run may write the place anew, until it has ended.
+    zero=1 of='piece[0-9]*.states' whose='states of [a-z]*\.'
     hurt() {
         ranks=$1 what=$2; shift 2
-        rm -rf run; endless --ranks $ranks --zero $((ranks - 1)) --offload file --offload-dir states --out run >out.txt 2>err.txt & pid=$!
+        rm -rf run; endless --ranks $ranks --zero $((ranks > 1 || zero == 3 ? zero : 0)) --offload file --offload-dir states --out run >out.txt 2>err.txt & pid=$!
         begun run; n=0
         while kill -0 $pid 2>/dev/null; do
             "$@" 2>/dev/null; n=$((n + 1)); [ $n -lt 20000 ] || { kill -9 $pid; fail "$*: nobody noticed"; }
@@ -1118,7 +1150,7 @@ offload_faults)
         wait $pid; status=$?
         [ $status = 1 ] || fail "$*: status $status: $(cat err.txt)"
         [ "$(grep -c '^train: ' err.txt)" = 1 ] || fail "$*: wanted one line: $(cat err.txt)"
-        grep "^train: .*states/rank[01]-piece[0-9]*.states: .*$what" err.txt | grep -q 'states of [a-z]*\.' ||
+        grep "^train: .*states/rank[01]-$of: .*$what" err.txt | grep -q "$whose" ||
             fail "$*: wanted '$what': $(cat err.txt)"; ok
         rm -f states/*
     }
@@ -1132,6 +1164,13 @@ offload_faults)
     endless --offload file --offload-dir other --out neighbour >out2.txt 2>err2.txt & neighbour=$!
     begun neighbour
     hurt 1 '\(was written by run\|its bytes add up to\|is no record\|ends at\)' dd if=other/rank0-piece8.states of=$last bs=4096 conv=notrunc
+    # weights, of which the neighbour has none: a run like it leaves one
+    zero=3 of='unit[0-9]*.weights' whose='weights of block [0-7]'
+    hurt 2 'ends at byte' truncate -c -s 0 states/rank1-unit4.weights
+    hurt 1 '\(holds record\|its bytes add up to\|is no record\|ends at\)' dd if=states/rank0-unit4.weights of=states/rank0-unit8.weights bs=4096 conv=notrunc
+    endless --zero 3 --offload file --offload-dir left --out left_run >out3.txt 2>err3.txt & pid=$!
+    begun left_run; kill -9 $pid; wait $pid
+    hurt 1 '\(was written by run\|its bytes add up to\|is no record\|ends at\)' dd if=left/rank0-unit8.weights of=states/rank0-unit8.weights bs=4096 conv=notrunc
     kill -0 $neighbour || fail "the neighbour has ended: $(cat err2.txt)"; ok
     kill -INT $neighbour; wait $neighbour
     # A full disk, for which a limit on the size of files stands: before a step, and without a folder.
