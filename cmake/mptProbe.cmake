@@ -3,8 +3,9 @@
 # The access probe is the compiler's half of ThreadSanitizer with callbacks of our own: compiled so,
 # linked without its library. It cannot stand beside a sanitizer that is there already: then
 # mpt_probe_missing says so.
-# -O1: the counts are to be of accesses as written, neither kept on the stack nor made vectors.
-set(mpt_probe_flags -DMPT_SIMT -DMPT_SIMT_CHECK -fsanitize=thread -g -O1)
+# -g1: the lines, which reports name, and nothing else. -O1: the counts are to be of accesses as
+# written, neither kept on the stack nor made vectors.
+set(mpt_probe_flags -DMPT_SIMT -DMPT_SIMT_CHECK -fsanitize=thread -g1 -O1)
 set(mpt_probe_gnu -fsanitize-coverage=trace-pc -fno-tree-sra)  # structures are loaded in one piece
 set(mpt_probe_link -Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset)
 # also the load of x += 1; also pieces of code that others imply

@@ -33,7 +33,7 @@ function(mpt_probe_program name compiler)  # sets NAME_found
     return()
   endif()
   set(${name}_found TRUE PARENT_SCOPE)
-  set(flags -DMPT_SIMT -DMPT_SIMT_CHECK -fsanitize=thread -g -O1)
+  set(flags -DMPT_SIMT -DMPT_SIMT_CHECK -fsanitize=thread -g1 -O1)
   if(compiler MATCHES "clang")
     list(APPEND flags ${mpt_probe_clang})
   else()

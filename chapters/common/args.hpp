@@ -1,109 +1,50 @@
 // SPDX-License-Identifier: MIT
 // args.hpp -- a chapter's flags: --help lists them; what is wrong is one line and status 2, what
-// fails later is one line and status 1.
+// fails later is one line and status 1. args.cpp has what reads them, compiled once for all chapters.
 #pragma once
-#include "mpt/base/error.hpp" // check, error
-
-#include <CLI/CLI.hpp>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <exception>
 #include <functional>
+#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 class arguments {
 public:
     // name: "01_step", as in `./run chapter 01_step`. about: what --help says first.
-    arguments(int argc, char** argv, std::string name, std::string about)
-        : argc_(argc), argv_(argv), name_(std::move(name)),
-          app_(std::move(about), "./run chapter " + name_) {
-        app_.get_formatter()->column_width(30);
-    }
+    arguments(int argc, char** argv, std::string name, std::string about);
+    ~arguments();
 
     // A flag that is there or not.
-    void add(const std::string& flag, bool& on, const std::string& text) {
-        app_.add_flag(flag, on, text);
-    }
+    void add(const std::string& flag, bool& on, const std::string& text);
     // One of a few words.
     void add(const std::string& flag, std::string& value, const std::string& text,
-             const std::vector<std::string>& words) {
-        app_.add_option(flag, value, text)->check(CLI::IsMember(words))->capture_default_str();
-    }
+             const std::vector<std::string>& words);
     // One of a few words; the flag alone means `alone`.
     void add(const std::string& flag, std::string& value, const std::string& text,
-             const std::string& alone, const std::vector<std::string>& words) {
-        app_.add_option(flag, value, text)
-            ->expected(0, 1)
-            ->default_str(alone)
-            ->check(CLI::IsMember(words));
-    }
+             const std::string& alone, const std::vector<std::string>& words);
     // Any text; without `shown` --help says no default.
     void add(const std::string& flag, std::string& value, const std::string& text,
-             bool shown = false) {
-        CLI::Option* const o = app_.add_option(flag, value, text);
-        if (shown) o->capture_default_str();
-        checks_.push_back([=, &value] { // e.g. an empty variable of a script
-            mpt::check(o->count() == 0 || !value.empty(), flag, ": wanted a text, found none");
-        });
-    }
+             bool shown = false);
     // A number from `least` on.
-    template <class Number>
+    template <class Number> // int, long, unsigned, std::size_t, float, double
     void add(const std::string& flag, Number& value, const std::string& text, double least,
-             double most = 1e300) {
-        app_.add_option(flag, value, text)->capture_default_str();
-        checks_.push_back([=, &value] {
-            mpt::check(double(value) >= least && double(value) <= most, flag, ' ', value,
-                       ": wanted ", digits(least),
-                       most < 1e300 ? " to " + digits(most) : std::string(" or more"));
-        });
-    }
+             double most = 1e300);
     // The flags of every training run.
-    void add_threads(int& threads) {
-        threads = int(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));
-        add("--threads", threads, "threads; the numbers do not depend on it", 1, 1024);
-    }
-    void add_data(std::string& path) {
-        add("--data", path, "a text file; without: the corpus that comes with mpt");
-    }
+    void add_threads(int& threads);
+    void add_data(std::string& path);
 
     // Read the command line, then body(), whose result is the exit status.
-    template <class Body>
-    int run(Body body) {
-        try {
-            app_.parse(argc_, argv_);
-            for (const auto& c : checks_) c();
-        } catch (const CLI::ParseError& e) {
-            if (e.get_exit_code() == 0) return app_.exit(e); // --help
-            const std::string all = e.what();
-            return fail(2, all.substr(0, all.find('\n')) + "; --help lists the flags");
-        } catch (const std::exception& e) {
-            return fail(2, e.what());
-        }
-        try {
-            return body();
-        } catch (const std::exception& e) {
-            std::fflush(stdout);
-            return fail(1, e.what());
-        }
-    }
+    int run(const std::function<int()>& body);
 
 private:
-    static std::string digits(double x) { // 1048576, not 1.04858e+06
-        return x == std::floor(x) && std::abs(x) < 1e15 ? std::to_string((long long)(x))
-                                                        : mpt::join(x);
-    }
-    int fail(int status, const std::string& text) const {
-        std::fprintf(stderr, "%s: %s\n", name_.c_str(), text.c_str());
-        return status;
-    }
+    int fail(int status, const std::string& text) const;
 
     int argc_;
     char** argv_;
     std::string name_;
-    CLI::App app_;
+    std::unique_ptr<CLI::App> app_;
     std::vector<std::function<void()>> checks_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // lost_updates.hpp -- updates that rounding undoes, counted by how small they are.
 #pragma once
+#include "mpt/base/error.hpp"     // join
 #include "mpt/numeric/scalar.hpp" // format, widen
 
 #include <algorithm>
