@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // args.hpp -- a chapter's flags: --help lists them; what is wrong is one line and status 2, what
-// fails later is one line and status 1. args.cpp has what reads them, compiled once for all chapters.
+// fails later is one line and status 1. args.cpp reads them and is compiled once for all chapters:
+// CLI11 takes long.
 #pragma once
 #include <functional>
 #include <memory>
