@@ -58,11 +58,10 @@ void arguments::add(const std::string& flag, Number& value, const std::string& t
     app_->add_option(flag, value, text)->capture_default_str();
     checks_.push_back([=, &value] {
         mpt::check(double(value) >= least && double(value) <= most, flag, ' ', value, ": wanted ",
-                   digits(least),
-                   most < 1e300 ? " to " + digits(most) : std::string(" or more"));
+                   digits(least), most < 1e300 ? " to " + digits(most) : std::string(" or more"));
     });
 }
-#define MPT_NUMBER(T) \
+#define MPT_NUMBER(T)                                                                              \
     template void arguments::add(const std::string&, T&, const std::string&, double, double);
 MPT_NUMBER(int)
 MPT_NUMBER(long)

@@ -2,11 +2,10 @@
 // gpt_run.hpp -- what surrounds the step of a chapter's GPT: text cut into windows, the model, its
 // buffers, all entered in one ledger.
 #pragma once
+#include "machine.hpp" // machine: what computes; alone: the strategy
+
 #include "mpt/base/memory.hpp"          // memory, buffer
-#include "mpt/base/thread_pool.hpp"     // thread_pool
-#include "mpt/dist/one_rank.hpp"        // one_rank: acquire, ready, finish, publish
 #include "mpt/nn/gpt.hpp"               // gpt: forward, backward
-#include "mpt/nn/gpt_scratch.hpp"       // gpt_scratch: bytes an operation needs a worker
 #include "mpt/nn/loops.hpp"             // loops: the operations
 #include "mpt/numeric/scalar.hpp"       // widen
 #include "mpt/train/adamw.hpp"          // adamw_state
@@ -16,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -35,10 +35,14 @@ struct window {
 class windows {
 public:
     /// path: "" is the corpus that comes with mpt. rank, ranks: whose windows.
-    windows(const mpt::loops& ops, mpt::memory& mem, const std::string& path, int M, int B, int T,
+    template <class Ops>
+    windows(const Ops& ops, mpt::memory& mem, const std::string& path, int M, int B, int T,
             int rank = 0, int ranks = 1)
-        : text(mpt::load_tokens(path.empty() ? MPT_CORPUS : path)), ops_(ops), M_(M), B_(B), T_(T),
-          rank_(rank), ranks_(ranks), n_(std::size_t(B) * std::size_t(T)),
+        : text(mpt::load_tokens(path.empty() ? MPT_CORPUS : path)),
+          send_([&ops](mpt::device_span<int> to, std::span<const int> from) {
+              ops.copy_to_device(to, from);
+          }),
+          M_(M), B_(B), T_(T), rank_(rank), ranks_(ranks), n_(std::size_t(B) * std::size_t(T)),
           inputs_(mem, mpt::kind::data, n_ * std::size_t(M), "inputs"),
           targets_(mem, mpt::kind::data, n_ * std::size_t(M), "targets") {
         mpt::check(text.vocabulary == 256, "data ", text.name, ": has tokens of a vocabulary of ",
@@ -83,15 +87,15 @@ private:
             draw(row, std::span(in), std::span(out));
             const auto inputs = inputs_.span().subspan(n_ * std::size_t(micro), n_);
             const auto targets = targets_.span().subspan(n_ * std::size_t(micro), n_);
-            ops_.copy_to_device(inputs, in);
-            ops_.copy_to_device(targets, out);
+            send_(inputs, in);
+            send_(targets, out);
             w.micro_batches.push_back({inputs, targets, B_, T_, micro, step, row});
             w.valid.push_back(std::count_if(out.begin(), out.end(), [](int t) { return t >= 0; }));
             w.tokens += w.valid.back();
         }
         return w;
     }
-    const mpt::loops& ops_;
+    std::function<void(mpt::device_span<int>, std::span<const int>)> send_; // to the device
     int M_, B_, T_, rank_, ranks_;
     std::size_t n_;                     // tokens of a micro-batch
     mpt::buffer<int> inputs_, targets_; // (M,B,T)
@@ -105,11 +109,13 @@ struct keeps {
 
 /// A GPT in T and everything its step reads and writes.
 template <class T, class Ops = mpt::loops>
-struct gpt_run {
+struct gpt_run : machine<Ops> {
+    using machine<Ops>::mem;
+
     /// how: which blocks keep their activations; {}: all.
     gpt_run(const mpt::gpt_config& c, int B, int M, int threads, mpt::checkpointing how = {},
             keeps k = {})
-        : pool(threads), ops(pool, mem, mpt::gpt_scratch<T>(c, B, c.context)), model(c, ops),
+        : machine<Ops>(threads), ops(this->template for_gpt<T>(c, B)), model(c, ops),
           strategy(ops, model.map), P(model.map.size()), acts(mem, c, B, c.context, std::move(how)),
           weights_(mem, mpt::kind::weights, P, "weights"),
           grads_(mem, mpt::kind::grads, P, "gradients"),
@@ -176,11 +182,9 @@ struct gpt_run {
         return all;
     }
 
-    mpt::thread_pool pool;
-    mpt::memory mem;
     Ops ops;
     mpt::gpt<T, Ops> model;
-    mpt::one_rank<T> strategy;
+    alone<T, Ops> strategy;
     std::size_t P; // parameters
     mpt::gpt_acts<T> acts;
 

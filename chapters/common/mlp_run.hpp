@@ -2,11 +2,10 @@
 // mlp_run.hpp -- what surrounds the step of a chapter's MLP: the model and all that training it
 // reads and writes, in one ledger.
 #pragma once
+#include "machine.hpp"   // machine: what computes; alone: a strategy that shares with nobody
 #include "next_byte.hpp" // next_byte: the data
 
 #include "mpt/base/memory.hpp"          // memory, buffer
-#include "mpt/base/thread_pool.hpp"     // thread_pool
-#include "mpt/dist/one_rank.hpp"        // one_rank: a strategy that shares with nobody
 #include "mpt/nn/loops.hpp"             // loops: the operations
 #include "mpt/nn/mlp.hpp"               // mlp: forward, backward
 #include "mpt/train/adamw.hpp"          // adamw_state
@@ -16,15 +15,16 @@
 #include <vector>
 
 //! [run]
-template <class T> // the format of weights, gradients and activations
-struct mlp_run {
+template <class T, class Ops = mpt::loops> // T: of weights, gradients and activations
+struct mlp_run : machine<Ops> {
+    using machine<Ops>::mem;
     using wide = mpt::wide_t<T>; // of the optimizer: fp32
 
     // copy: temp where the fp32 copy of 16-bit weights lasts for a step only, as in chapter 3.
     mlp_run(int rows, int threads, std::uint64_t seed, mpt::kind copy = mpt::kind::master)
-        : pool(threads), ops(pool, mem, mpt::linear_scratch<T>() * sizeof(wide)),
-          model({next_byte::features, 256, next_byte::classes}, ops), strategy(ops, model.map),
-          P(model.map.size()), weights_(mem, mpt::kind::weights, P, "weights"),
+        : machine<Ops>(threads), ops(this->template for_layers<T>(widths(), rows)),
+          model(widths(), ops), strategy(ops, model.map), P(model.map.size()),
+          weights_(mem, mpt::kind::weights, P, "weights"),
           grads_(mem, mpt::kind::grads, P, "gradients"),
           master_(mem, copy, mpt::master_size<T>(P), "fp32 copy of the weights"),
           m_(mem, mpt::kind::moments, P, "Adam's m"), v_(mem, mpt::kind::moments, P, "Adam's v"),
@@ -38,16 +38,16 @@ struct mlp_run {
             mpt::initial_values(model.map, seed, p.begin, first);
             ops.copy_to_device(p.data, std::vector<wide>(first.begin(), first.end()));
         }
-        mpt::cast(ops, owned.master, owned.weights); // ... rounded to T
+        if constexpr (!mpt::own_master<T>) mpt::cast(ops, owned.master, owned.weights); // ... in T
         ops.fill(owned.m, 0);
         ops.fill(owned.v, 0);
     }
 
-    mpt::thread_pool pool;
-    mpt::memory mem; // whose ledger knows every byte
-    mpt::loops ops;
-    mpt::mlp<T, mpt::loops> model;
-    mpt::one_rank<T> strategy;
+    static std::vector<int> widths() { return {next_byte::features, 256, next_byte::classes}; }
+
+    Ops ops;
+    mpt::mlp<T, Ops> model;
+    alone<T, Ops> strategy;
     const std::size_t P; // parameters
 
 private:
@@ -76,8 +76,8 @@ public:
 };
 
 // The elements of a device's span, on the host.
-template <class T>
-std::vector<std::remove_const_t<T>> on_host(const mpt::loops& ops, mpt::device_span<T> from) {
+template <class Ops, class T>
+std::vector<std::remove_const_t<T>> on_host(const Ops& ops, mpt::device_span<T> from) {
     std::vector<std::remove_const_t<T>> to(from.size());
     ops.copy_to_host(to, from);
     return to;

@@ -3,7 +3,6 @@
 // the last 8. Features are +1 and -1, so every number format holds them exactly.
 #pragma once
 #include "mpt/base/device_span.hpp" // device_span
-#include "mpt/nn/loops.hpp"         // loops: copy_to_device
 #include "mpt/train/data.hpp"       // token_data, load_tokens, draw_batch, validation_batch
 
 #include <cmath>
@@ -24,17 +23,16 @@ public:
     }
 
     // The window of attempted step `step`: x (rows, features), targets (rows).
-    template <class T>
-    void window(const mpt::loops& ops, long step, mpt::device_span<T> x,
-                mpt::device_span<int> targets) {
+    template <class Ops, class T>
+    void window(const Ops& ops, long step, mpt::device_span<T> x, mpt::device_span<int> targets) {
         const int rows = make_room(targets);
         mpt::draw_batch(data_, seed_, step, 0, rows, bytes, inputs_, next_);
         put(ops, x, targets);
     }
 
     // Part `part` of the held-out text, which window() never draws from.
-    template <class T>
-    void held_out(const mpt::loops& ops, int part, int parts, mpt::device_span<T> x,
+    template <class Ops, class T>
+    void held_out(const Ops& ops, int part, int parts, mpt::device_span<T> x,
                   mpt::device_span<int> targets) {
         const int rows = make_room(targets);
         mpt::validation_batch(data_, rows * parts, rows * part, rows, bytes, inputs_, next_);
@@ -58,8 +56,8 @@ private:
         return int(targets.size());
     }
 
-    template <class T>
-    void put(const mpt::loops& ops, mpt::device_span<T> x, mpt::device_span<int> targets) {
+    template <class Ops, class T>
+    void put(const Ops& ops, mpt::device_span<T> x, mpt::device_span<int> targets) {
         std::vector<T> bits(targets.size() * features);
         std::vector<int> last(targets.size());
         for (std::size_t i = 0; i < bits.size(); ++i)

@@ -22,13 +22,12 @@ inline std::size_t gpt_kernel_scratch(const gpt_config& c, int B, int T_) {
     gpt_tensors t;
     const std::size_t P = gpt_layout(c, t).size();
     const std::size_t stream = std::size_t(rows) * std::size_t(c.channels);
-    return std::max({kernels::sum_bytes(std::size_t(rows)),
-                     kernels::layernorm_backward_bytes(rows, c.channels),
-                     kernels::embedding_backward_bytes(B, T_),
-                     kernels::attention_backward_bytes(B, c.heads, T_),
-                     kernels::column_sums_bytes(rows, widest),
-                     kernels::scaled_residual_backward_bytes(stream),
-                     kernels::inspect_bytes(P)});
+    return std::max(
+        {kernels::sum_bytes(std::size_t(rows)), kernels::layernorm_backward_bytes(rows, c.channels),
+         kernels::embedding_backward_bytes(B, T_),
+         kernels::attention_backward_bytes(B, c.heads, T_),
+         kernels::column_sums_bytes(rows, widest), kernels::scaled_residual_backward_bytes(stream),
+         kernels::inspect_bytes(P) + sizeof(kernels::inspect_result)});
 }
 
 } // namespace mpt

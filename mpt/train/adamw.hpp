@@ -20,6 +20,7 @@
 #include "mpt/train/update_pass.hpp"  // for_chunks, store
 
 #include <cstddef>
+#include <type_traits>
 
 namespace mpt {
 
@@ -69,6 +70,19 @@ struct adamw {
     void step(const cpu& on, const layout& map, const optimizer_state<T>& own,
               const owned_gradients<T>& grads, double factor, double lr) {
         grads.visit([&](const auto& parts) { step(on, map, own, parts, factor, lr); });
+    }
+
+    /// On a machine that is no CPU: the same bits, by the adamw_update() that comes with its
+    /// operations (kernel_pass.hpp).
+    template <class Machine, class T>
+    requires(!std::is_convertible_v<const Machine&, const cpu&>) void step(
+        const Machine& on, const layout& map, const optimizer_state<T>& own,
+        const owned_gradients<T>& grads, double factor, double lr) {
+        grads.visit([&](const auto& g) { check_step("adamw", map, own, g, factor, lr, 2); });
+        check_adam("adamw", *this);
+        ++applied;
+        adamw_update(on, map, own, grads, numbers_of<float>(*this, factor, lr, applied),
+                     float(lr * weight_decay), applied);
     }
 };
 

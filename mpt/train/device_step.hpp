@@ -2,7 +2,7 @@
 /// @file device_step.hpp
 /// The step on kernels: what the host need not know is decided on the device.  tier 5, needs:
 /// comm/communicator.hpp kernels/adamw8bit.cuh kernels/scale.cuh nn/kernels.hpp nn/strategy.hpp
-/// train/block_moments.hpp train/loss_scale.hpp
+/// train/block_moments.hpp train/kernel_pass.hpp train/loss_scale.hpp
 ///
 /// Idea     The verbs of a step in their order: begin, (forward, backward), inspect, (with ranks:
 ///          share), decide, the optimizer, end. Each becomes kernels; loss scale, found_inf, norm,
@@ -14,14 +14,16 @@
 /// Breaks   reading the row before its mark: told() waits for it.  A host that changes S: its own
 ///          copy follows the rows, the device's leads.  With ranks a step that is recorded: whether
 ///          the host wants to stop is an argument of share()
-/// See      adamw.hpp (the loops), device_scale.hpp (the scale), tests/train/device_step_test.cpp
+/// See      kernel_pass.hpp (the host decides), device_scale.hpp (the scale),
+///          tests/train/device_step_test.cpp
 #pragma once
 #include "mpt/comm/communicator.hpp"   // communicator: all_reduce
-#include "mpt/kernels/adamw8bit.cuh"   // adamw, adamw8bit
+#include "mpt/kernels/adamw8bit.cuh"   // adamw8bit
 #include "mpt/kernels/scale.cuh"       // step_state, step_rules, step_row, begin_step, decide, ...
 #include "mpt/nn/kernels.hpp"          // kernel_ops, on_device, device_queue, mark
 #include "mpt/nn/strategy.hpp"         // owned_gradients, strategy
 #include "mpt/train/block_moments.hpp" // block_moments, moment_parts, optimizer_state, check_step
+#include "mpt/train/kernel_pass.hpp"   // joined, adamw_pass, adamw_args_of
 #include "mpt/train/loss_scale.hpp"    // loss_scale
 
 #include <cstddef>
@@ -35,43 +37,6 @@ namespace mpt {
 using kernels::rate_rule;
 using kernels::step_row;
 using kernels::step_rules;
-
-/// sum = g where `first`, else sum + g, of the same elements: as grad_accum.hpp's on the CPU.
-template <class T>
-void accumulate(const kernel_ops& on, device_span<float> sum, device_view<T> grads, bool first) {
-    check(sum.size() == grads.size(), "accumulate: a sum of ", sum.size(), " elements and ",
-          grads.size(), " gradients; give the same part of both");
-    on.run("accumulate");
-    kernels::add_to_sums(sum.data(), viewed<T>(grads), sum.size(), first, on.queue.work);
-}
-
-/// Pieces that lie side by side become one: a launch for a flat buffer, not one a unit.
-template <class E>
-pieces<E> joined(const pieces<E>& parts) {
-    pieces<E> all;
-    for (const piece<E>& p : parts) {
-        if (p.data.empty()) continue;
-        if (!all.empty() && all.back().data.data() + all.back().data.size() == p.data.data() &&
-            all.back().begin + all.back().data.size() == p.begin)
-            all.back().data = {all.back().data.data(), all.back().data.size() + p.data.size()};
-        else
-            all.push_back(p);
-    }
-    return all;
-}
-
-/// f(from, to, decays) for the parts of [begin, end) of the flat buffer that decay, or do not.
-template <class F>
-void by_decay(const layout& map, std::size_t begin, std::size_t end, F f) {
-    std::size_t from = begin, to = begin;
-    bool decays = false;
-    update_parts::by_tensor(map, begin, end, [&](std::size_t b, std::size_t e, std::size_t tensor) {
-        if (from < to && map.tensors[tensor].decays != decays) f(from, to, decays), from = b;
-        decays = map.tensors[tensor].decays;
-        to = e;
-    });
-    if (from < to) f(from, to, decays);
-}
 
 class device_step {
 public:
@@ -154,21 +119,7 @@ public:
     /// AdamW, where inspect found all finite; else nothing changes.
     template <class T>
     void adamw(const layout& map, const optimizer_state<T>& own, const owned_gradients<T>& grads) {
-        ops_.run("adamw");
-        grads.visit([&]<class G>(const pieces<const G>& g) {
-            check_step("adamw", map, own, g, 1, 0, 2);
-            std::size_t packed = 0;
-            for (std::size_t i = 0; i < g.size(); packed += g[i++].data.size()) {
-                const std::size_t start = g[i].begin;
-                by_decay(map, start, start + g[i].data.size(),
-                         [&](std::size_t from, std::size_t to, bool decays) {
-                             auto a = weights_of<T, G>(own, g, i, from - start, to - from, decays);
-                             a.m = own.m.data() + packed + (from - start);
-                             a.v = own.v.data() + packed + (from - start);
-                             kernels::adamw(a, ops_.queue.work);
-                         });
-            }
-        });
+        adamw_pass(ops_, map, own, grads, source());
     }
     /// AdamW with moments in 8 bits.
     template <class T>
@@ -184,8 +135,8 @@ public:
             check_step("adam8bit", map, rest, g, 1, 0, 0);
             for (const moment_part& x : parts) {
                 kernels::adamw8bit_args<device_t<T>, device_t<G>> a;
-                a.rest = weights_of<T, G>(own, g, x.piece, x.begin, x.end - x.begin,
-                                          map.tensors[x.tensor].decays);
+                a.rest = adamw_args_of<T, G>(own, g, x.piece, x.begin, x.end - x.begin,
+                                             map.tensors[x.tensor].decays, source());
                 if (!x.low) {
                     a.rest.m = own.m.data() + x.at;
                     a.rest.v = own.v.data() + x.at;
@@ -205,8 +156,7 @@ public:
     /// Counts, loss scale, and the row.
     void end() {
         ops_.run("end_step");
-        kernels::end_step(state(), rules_, losses_.span().data(), micro_batches_,
-                          ops_.queue.work);
+        kernels::end_step(state(), rules_, losses_.span().data(), micro_batches_, ops_.queue.work);
     }
 
     /// Behind a step's work: its row is on its way to the host.
@@ -228,29 +178,17 @@ private:
     kernels::step_state* state() { return state_.span().data(); }
     kernels::inspect_result* found() { return found_.span().data(); }
 
-    template <class T, class G>
-    kernels::adamw_args<device_t<T>, device_t<G>>
-    weights_of(const optimizer_state<T>& own, const pieces<const G>& g, std::size_t piece,
-               std::size_t from, std::size_t n, bool decays) {
-        kernels::adamw_args<device_t<T>, device_t<G>> a;
-        a.p = own.master.empty() ? nullptr : own.master[piece].data.data() + from;
-        a.g = on_device(g[piece].data.data() + from);
-        a.weights = on_device(own.weights[piece].data.data() + from);
-        a.n = n, a.first = own.weights[piece].begin + from, a.decays = decays;
-        a.device_numbers = &state()->numbers, a.found_inf = &state()->found_inf;
-        a.rounding_seed = own.rounding_seed.value_or(0);
-        return a;
-    }
+    adamw_source source() { return {{}, &state()->numbers, &state()->found_inf}; }
 
     const kernel_ops& ops_;
     step_rules rules_;
     buffer<kernels::step_state> state_;
     buffer<kernels::inspect_result> found_;
-    buffer<double> losses_;  // of micro-batches; with ranks behind them what they have found
-    buffer<float> maps_;     // 256 entries of the signed map, 256 of the unsigned
-    buffer<step_row> rows_;  // on the host: of this step and the one before
+    buffer<double> losses_; // of micro-batches; with ranks behind them what they have found
+    buffer<float> maps_;    // 256 entries of the signed map, 256 of the unsigned
+    buffer<step_row> rows_; // on the host: of this step and the one before
     int micro_batches_;
-    mark passed_[2];         // the rows have come
+    mark passed_[2]; // the rows have come
 };
 
 } // namespace mpt

@@ -240,12 +240,13 @@ case $2 in
         try "$run" train; called 'MPT_CUDA=ON' && fail 'CUDA without a GPU'; : ;;
     gpu-chapter)
         printf '// A chapter.\n#include "mpt/kernels/launch.cuh"\n' >"$work/tree/chapters/05_kernels.cpp"
+        printf '// A model.\nmlp_run<float, here> run;\n' >"$work/tree/chapters/06_model.cpp"
         try "$run" chapter kernels --device cuda; wants 3 'no GPU was found'; silent
         tools_of_a_gpu; rm -rf "$work/build"
         rm -f "$work/called"
         for d in cuda emulator tpu; do
             try "$run" chapter step --device $d
-            wants 2 "--device $d: wanted cpu; chapter 01_step has no kernels, these have: 05; './run train' takes"; one_line
+            wants 2 "--device $d: wanted cpu; chapter 01_step runs on the CPU, these on a GPU as well: 05 06; './run train' takes"; one_line
         done
         [ ! -e "$work/called" ] || fail 'something was called'
         try "$run" chapter 5 --rows 3 --device cuda 'a b'; wants 0; silent_but 'program: --rows 3 a b'
@@ -255,6 +256,9 @@ case $2 in
         silent_but 'program: --rows 3'
         try "$run" chapter step --device=cpu; silent_but 'program: '
         refuses_devices 'emulator or cuda' chapter 5
+        try "$run" chapter model --device cuda; wants 0; called 'target chapter_06_model_cuda$' || fail 'the GPU of 6'
+        try "$run" chapter model --device cpu; wants 0; called 'target chapter_06_model$' || fail 'the CPU of 6'
+        refuses_devices 'cpu or cuda' chapter 6
         echo 'MPT_CUDA_RUNNER:STRING=env;WHERE=here' >>"$work/build/CMakeCache.txt"
         printf '#!/bin/sh\necho "$WHERE"\n' >"$work/build/bin/made"; cp "$work/build/bin/made" "$work/build/bin/chapter_05_kernels_cuda"
         try env PMI_RANK=0 "$run" chapter 5 --device cuda; wants 0; silent_but here

@@ -7,6 +7,7 @@
 #include "mpt/train/clip.hpp"
 #include "mpt/train/device_step.hpp"
 #include "mpt/train/inspect.hpp"
+#include "mpt/train/kernel_pass.hpp"
 #include "mpt/train/loss_scale.hpp"
 #include "mpt/train/master_weights.hpp"
 #include "mpt/train/schedule.hpp"
@@ -15,6 +16,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -49,9 +51,8 @@ template <class T>
 struct host_run {
     static constexpr int window = 2;
     explicit host_run(bool low, bool stochastic)
-        : low(low), map(map_of()), P(map.size()), m(2),
-          weights(checks::numbers<T>(P, 1, 0.1)), master(stochastic ? 0 : master_size<T>(P)),
-          moments1(P), moments2(P) {
+        : low(low), map(map_of()), P(map.size()), m(2), weights(checks::numbers<T>(P, 1, 0.1)),
+          master(stochastic ? 0 : master_size<T>(P)), moments1(P), moments2(P) {
         for (std::size_t i = 0; i < master.size(); ++i) master[i] = float(widen(weights[i]));
         rule.weight_decay = rule8.weight_decay = 0.1;
         rule.beta2 = rule8.beta2 = 0.95;
@@ -98,6 +99,31 @@ std::vector<T> gradient(std::size_t n, long step, int micro, float S) {
     return g;
 }
 
+// Arrays of the host with a place in the device's memory each, found by their address.
+struct arrays {
+    arrays(const kernel_ops& ops, memory& mem) : ops(ops), mem(mem) {}
+
+    template <class X>
+    device_span<X> at(std::vector<X>& v) {
+        if (v.empty()) return {};
+        if (!places.count(v.data())) {
+            const auto room = std::make_shared<buffer<X>>(mem, kind::temp, v.size(), "an array");
+            ops.copy_to_device(room->span(), std::span<const X>(v));
+            back.push_back([this, room, &v] { ops.copy_to_host(std::span<X>(v), room->span()); });
+            places[v.data()] = room->span().data();
+        }
+        return {static_cast<X*>(places[v.data()]), v.size()};
+    }
+    void bring_back() const {
+        for (const auto& copy : back) copy();
+    }
+
+    const kernel_ops& ops;
+    memory& mem;
+    std::map<const void*, void*> places;
+    std::vector<std::function<void()>> back; // each keeps its room
+};
+
 template <class T>
 void compare(bool low, bool stochastic, int micro_batches) {
     CAPTURE(low);
@@ -113,20 +139,8 @@ void compare(bool low, bool stochastic, int micro_batches) {
     device_queue q;
     memory mem(0, device_memory(), pinned_memory());
     const kernel_ops ops(q, mem, std::size_t(1) << 16);
-    std::vector<std::shared_ptr<void>> rooms;
-    std::map<const void*, void*> places;
-    std::vector<std::function<void()>> back;
-    const auto at = [&]<class X>(std::vector<X>& v) -> device_span<X> {
-        if (v.empty()) return {};
-        if (!places.count(v.data())) {
-            const auto room = std::make_shared<buffer<X>>(mem, kind::temp, v.size(), "an array");
-            ops.copy_to_device(room->span(), std::span<const X>(v));
-            back.push_back([&ops, room, &v] { ops.copy_to_host(std::span<X>(v), room->span()); });
-            rooms.push_back(room);
-            places[v.data()] = room->span().data();
-        }
-        return {static_cast<X*>(places[v.data()]), v.size()};
-    };
+    arrays there(ops, mem);
+    const auto at = [&](auto& v) { return there.at(v); };
     const block_moments<T> on_device_state = host_run<T>::state(start, at);
     optimizer_state<T> wide = on_device_state;
     std::vector<T> micro(start.P);
@@ -177,14 +191,14 @@ void compare(bool low, bool stochastic, int micro_batches) {
             step.adamw(start.map, wide, own);
         step.end();
         step.tell(i);
-        CHECK(q.account.waits == waits); // not for the device
+        CHECK(q.account.waits == waits);       // not for the device
         CHECK(waits == asked + micro_batches); // the copies of this test
         const step_row row = step.told(i);
 
         const auto host_own = host_rank.finish(host_grads);
         const health h = inspect(host.m.on, host_own);
-        const double norm = mpt::norm(h) / S, lr = host.rate(host.low ? host.rule8.applied
-                                                                      : host.rule.applied);
+        const double norm = mpt::norm(h) / S,
+                     lr = host.rate(host.low ? host.rule8.applied : host.rule.applied);
         const bool applied = host.scale.update(h.finite);
         if (applied) {
             const double factor = clip_factor(norm, max_norm) / S;
@@ -203,7 +217,7 @@ void compare(bool low, bool stochastic, int micro_batches) {
         REQUIRE(row.rate == doctest::Approx(lr).epsilon(1e-14));
         if (applied) REQUIRE(row.norm == doctest::Approx(norm).epsilon(1e-5)); // squares in fp32
     }
-    for (const auto& copy : back) copy();
+    there.bring_back();
     // The factor of a clipped step holds the norm, whose squares are added in another order: 1e-6
     // of each gradient; a weight moves by it times the rate, 11 times. So codes may be neighbours.
     const auto near = [&](const auto& a, const auto& b, double bound) {
@@ -230,6 +244,60 @@ TEST_CASE_TEMPLATE("eleven steps, three of them skipped: as the loops", T, float
     if constexpr (!own_master<T>) {
         compare<T>(false, true, 1);
         compare<T>(true, true, 2);
+    }
+}
+
+TEST_CASE_TEMPLATE("the host decides: the same finding, and the loops' bits", T, float, fp16,
+                   bf16) {
+    for (const bool stochastic : {false, true}) {
+        if (stochastic && own_master<T>) continue;
+        CAPTURE(stochastic);
+        host_run<T> host(false, stochastic), start(false, stochastic);
+        device_queue q;
+        memory mem(0, device_memory(), pinned_memory());
+        const kernel_ops ops(q, mem, inspect_scratch(host.P));
+        arrays there(ops, mem);
+        const auto at = [&](auto& v) { return there.at(v); };
+        const optimizer_state<T> away = host_run<T>::state(start, at);
+        one_rank<T, kernel_ops> rank(ops, start.map);
+        one_rank<T> host_rank(host.m.on, host.map);
+        std::vector<T> micro(host.P), host_micro(host.P);
+        gradients<T> grads{at(micro), {}}, host_grads{checks::span(host_micro), {}};
+        for (long i = 0; i < 4; ++i) { // one of them overflows
+            const std::vector<T> drawn = gradient<T>(host.P, i, 0, 256);
+            host_micro = drawn; // into the room that host_grads knows
+            ops.copy_to_device(grads.micro, std::span<const T>(host_micro));
+            const auto g = rank.finish(grads), host_g = host_rank.finish(host_grads);
+            const health h = inspect(ops, g), expected = inspect(host.m.on, host_g);
+            REQUIRE(h.finite == expected.finite);
+            REQUIRE(h.finite == (i != 2));
+            CHECK(h.count == expected.count);
+            CHECK(h.bad == expected.bad);
+            CHECK(h.first_bad == expected.first_bad);
+            if (!h.finite) continue;
+            // blocks of squares within 9 * 2^-24 here and 7 * 2^-24 there, the root half of it
+            CHECK(norm(h) == doctest::Approx(norm(expected)).epsilon(16 * 0x1p-24));
+            const double factor = clip_factor(norm(expected) / 256, 0.5) / 256;
+            start.rule.step(ops, start.map, away, g, factor, 1e-2);
+            host.rule.step(host.m.on, host.map,
+                           optimizer_state<T>(
+                               host_run<T>::state(host, [](auto& v) { return checks::span(v); })),
+                           host_g, factor, 1e-2);
+        }
+        there.bring_back();
+        CHECK(start.rule.applied == 3);
+        const auto same = [](const auto& a, const auto& b) {
+            return a.size() == b.size() &&
+                   (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0);
+        };
+        CHECK(same(start.weights, host.weights));
+        CHECK(same(start.master, host.master));
+        CHECK(same(start.moments1, host.moments1));
+        CHECK(same(start.moments2, host.moments2));
+        CHECK(!same(start.weights, checks::numbers<T>(host.P, 1, 0.1)));
+        CHECK_THROWS_WITH(start.rule.step(ops, start.map, away, rank.finish(grads), NAN, 1e-2),
+                          doctest::Contains("adamw"));
+        CHECK(start.rule.applied == 3); // nothing changed
     }
 }
 
@@ -318,8 +386,7 @@ TEST_CASE("with ranks the norm, what is not finite and the losses are those of a
         CHECK(row.bad_elsewhere == 0);
         CHECK(row.stop == (overflow ? 2 : 0));
         if (!overflow) // block sums of squares are within 9 * 2^-24, their root within half of it
-            CHECK(row.norm * 65536 ==
-                  doctest::Approx(std::sqrt(2 * squares)).epsilon(9 * 0x1p-24));
+            CHECK(row.norm * 65536 == doctest::Approx(std::sqrt(2 * squares)).epsilon(9 * 0x1p-24));
     }
     CHECK(comm.calls == 2); // found and losses together, twice
     step_rules rules;
