@@ -10,7 +10,7 @@
 /// Formula  DIR/step-00000120/{*.safetensors, manifest.json}   whole
 ///          DIR/step-00000120.tmp/                             being written, or left by a crash
 ///          DIR/latest                                         "step-00000120 CRC of its manifest"
-/// Costs    disk: keep + 1 checkpoints.  time: two fsyncs a data file beside writing it
+/// Costs    disk: keep + 1 checkpoints.  time: an fsync a file, five of folders
 /// Breaks   a disk that says it flushed and did not
 /// Source   Pillai et al. 2014, All File Systems Are Not Created Equal, OSDI (what a file system
 ///          may reorder); fsync(2), rename(2)
