@@ -4,8 +4,8 @@
 // Four exponent bits with bias 7 and three mantissa bits, but no infinity: its code is used for
 // numbers, and only 0x7F is NaN. Work the three numbers out with pencil and paper. Then write the
 // rounding: the distance of neighbours at x is 2^(exponent - 3), below the smallest normal number
-// that of its binade. Overflow is judged after rounding: 464 is halfway to the next number that
-// would be, and even.
+// that of its binade. Overflow is judged after rounding: 464 is halfway from 448, whose code is
+// even, to the next number that would be.
 #include "exercise.hpp"
 
 #include <algorithm>
