@@ -41,8 +41,11 @@ struct plot {
                   << figure::grid_line() << "/>";
             f.text(left - 8, py(v) + 4, figure::number(v), figure::ends);
         }
-        for (const double v : ticks(x0, x1))
-            f.text(px(v), height - bottom + 18, figure::number(v), figure::centred);
+        for (const double v : ticks(x0, x1)) { // a digit is about 8 wide: none past the edge
+            const std::string tick = figure::number(v);
+            f.text(std::min(px(v), width - 5 * double(tick.size())), height - bottom + 18, tick,
+                   figure::centred);
+        }
         f.text((left + width - right) / 2, height - 8, x_name, figure::centred);
         f.text_upwards(16, (top + height - bottom) / 2, y_name);
         for (std::size_t i = 0; i < curves.size(); ++i) {
