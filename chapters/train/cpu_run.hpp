@@ -149,6 +149,7 @@ int train(const options& given, mpt::communicator& comm) {
     if (now.attempted != saved) save(run, now, o.out);
     if (trace) { // the last rows of all ranks are in it
         comm.seen = nullptr;
+        if (!told) trace->leave(); // weights in files are read for the sample, too
         comm.barrier();
         if (told) trace->finish();
     }

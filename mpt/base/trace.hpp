@@ -60,11 +60,15 @@ public:
     trace(const trace&) = delete;
     trace& operator=(const trace&) = delete;
 
-    /// The file is complete. Of a shared one: by one rank, when all others have written their last.
-    void finish() {
-        append("\n]\n");
+    /// This rank has written its last: what comes is dropped.
+    void leave() {
         const std::lock_guard hold(lock_);
         ok_ = false;
+    }
+    /// The file is complete. Of a shared one: by one rank, when all others have left.
+    void finish() {
+        append("\n]\n");
+        leave();
     }
 
     /// When the trace was opened, in microseconds of the machine's steady clock.
@@ -89,7 +93,7 @@ public:
         event('C', lane::compute, name, now(), rest);
     }
 
-    /// False once a write has failed; later events are dropped.
+    /// False once a write has failed, or after leave(); later events are dropped.
     bool ok() const {
         const std::lock_guard hold(lock_);
         return ok_;

@@ -82,6 +82,8 @@ TEST_CASE("ranks share a file: threads here, a process there, each its own rows"
         std::thread second([&] {
             trace t("trace_shared.json", 1, first.start());
             some(t);
+            t.leave();
+            t.instant(lane::host, "too late");
         });
         const pid_t child = fork();
         if (child == 0) {

@@ -1082,11 +1082,15 @@ EOF
         $few --offload host --device-memory $budget --out small
     rm -rf away; six $few --offload file --offload-dir states --device-memory $budget --out away; like plain away
     # rows of the transfers in a trace, of every rank
-    six --ranks 2 --zero 2 --offload file --offload-dir states --trace trace.json --out traced
-    for name in gradients weights read write; do
-        for r in 0 1; do grep -q "\"name\":\"$name\",.*\"pid\":$r,\"tid\":2," trace.json || fail "no $name of rank $r"; ok; done
+    for zero in 2 3; do # in stage 3 weights come from files: no copy back, and reads for the sample, too
+        six --ranks 2 --zero $zero --offload file --offload-dir states --trace trace.json --out traced$zero
+        [ $zero = 2 ] && names='gradients weights read write' || names='gradients read write'
+        for name in $names; do
+            for r in 0 1; do grep -q "\"name\":\"$name\",.*\"pid\":$r,\"tid\":2," trace.json || fail "no $name of rank $r"; ok; done
+        done
+        [ "$(head -n 1 trace.json)$(tail -n 1 trace.json)" = '[]' ] || fail 'the trace is not complete'; ok
+        [ "$(sed '1d;$d' trace.json | grep -vc '^{.*},\{0,1\}$')" = 0 ] || fail 'a row of the trace is broken'; ok
     done
-    [ "$(sed '1d;$d' trace.json | grep -vc '^{.*},\{0,1\}$')" = 0 ] || fail 'a row of the trace is broken'; ok
     ;;
 offload_resume)
     # Interrupted in one place and resumed in another: the run that nobody stopped. Other numbers of ranks: as ddp.
