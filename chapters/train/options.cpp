@@ -564,7 +564,7 @@ options parse_train(std::vector<std::string> words, const mpt::launch& place) {
         const std::string all = e.what();
         throw mpt::error(all.substr(0, all.find('\n')) + "; ./run train --help lists the options");
     }
-    check_values(o);
+    if (!o.resume) check_values(o); // else beside the checkpoint's: restore() does
     mpt::check(o.from.empty() || (o.resume && mpt::plain_name(o.from)), "--from ", o.from,
                ": wanted the name of a checkpoint in --out, as step-00000150, and --resume");
     mpt::check(o.init.empty() || !o.resume, "--init ", o.init,
@@ -591,8 +591,6 @@ options parse_train(std::vector<std::string> words, const mpt::launch& place) {
         restore(o, saved);
         if (given) o.checkpointing = now.at(plan);
         if (!data.empty()) o.data = data;
-        mpt::check(o.stop_after <= o.steps, "--stop-after ", o.stop_after, " of --steps ", o.steps,
-                   ": wanted at most the last step");
     }
     take_ranks(app, o, place);
     check_scaler(app, o);

@@ -457,6 +457,10 @@ interrupt)
     done_before=$(wc -l <run/metrics.jsonl)
     "$train" --resume --out run --stop-after $((done_before + 2)) --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
     [ "$(wc -l <run/metrics.jsonl)" = $((done_before + 2)) ] || fail 'the rows do not go on'; ok
+    # ... up to the last step of the run, not of one without options
+    refused 2 '--stop-after 100001 of --steps 100000' "$train" --resume --out run --stop-after 100001
+    refused 2 '--resume: the run in run has --batch 4, given is 0' "$train" --resume --out run --batch 0
+    refused 2 '--top-k -1: wanted 0 or more' "$train" --resume --out run --top-k -1
     ;;
 tokens)
     # A token file as llm.c writes it: 1024 bytes of header, then 16-bit tokens, little-endian.
