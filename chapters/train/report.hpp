@@ -55,7 +55,10 @@ inline std::string words_of_ranks(const options& o) {
 }
 /// The options that a checkpoint does not keep, for the line that says how to go on.
 inline std::string flags_of_ranks(const options& o) {
-    return (o.ranks > 1 && !o.processes ? " --ranks " + std::to_string(o.ranks) : "") +
+    return (o.device == "cpu" ? "" : " --device " + o.device) +
+           (o.products.empty() ? "" : " --products " + o.products) +
+           (o.sums == "rank-order" ? "" : " --sums " + o.sums) +
+           (o.ranks > 1 && !o.processes ? " --ranks " + std::to_string(o.ranks) : "") +
            (o.zero ? " --zero " + std::to_string(o.zero) : "") +
            (o.reduce.empty() ? "" : " --reduce " + o.reduce) +
            (o.offload == "none" ? "" : " --offload " + o.offload) +

@@ -710,6 +710,7 @@ emulator|cuda)
         same whole.rows parts.rows
     done
     on_device --precision fp32 --out moves --stop-after 3
+    grep -q "to go on: ./run train --resume --out moves --device $case_name$" err.txt || fail "$(cat err.txt)"; ok
     "$train" --resume --out moves --data "$corpus" >out.txt 2>err.txt || fail "$(cat err.txt)"
     below "$(apart moves c1)" "$(bound fp32)" || fail "device, then CPU: $(apart moves c1)"; ok
     "$sample" moves --tokens 3 >out.txt 2>err.txt || fail "sample: $(cat err.txt)"; ok
@@ -814,7 +815,7 @@ emulator_ranks|cuda_ranks)
         started 2 $small --zero 1 --out stopped & all=$!
         begun stopped; kill -INT "$(cat pid.1)"; wait $all
         [ "$(cat status.0 status.1 | sort -u)" = 130 ] || fail "after Ctrl-C: $(cat status.* err.0 err.1)"; ok
-        grep -q '^interrupted after step .* saved; to go on: as 2 processes, ./run train --resume --out stopped --zero 1$' err.0 || fail "$(cat err.0)"; ok
+        grep -q '^interrupted after step .* saved; to go on: as 2 processes, ./run train --resume --out stopped --device cuda --zero 1$' err.0 || fail "$(cat err.0)"; ok
         # who was started otherwise: told by name, by all
         odd='--lr 1e-3'; started 3 $small --stop-after 1 --out wrong; odd=
         [ "$(cat status.* | sort -u)" = 1 ] || fail "other options: $(cat status.*)"; ok
