@@ -222,7 +222,9 @@ inline bool print_accounts(const std::vector<rank_account>& all, std::size_t ste
                 row("  padding in it", all, first, last,
                     [](const rank_account& a) { return pair(a.padding, a.padding); });
         }
-        if (in_use([](const rank_account& a) { return a.crossed.in + a.to_cross.in; })) {
+        if (in_use([](const rank_account& a) {
+                return a.crossed.out + a.crossed.in + a.to_cross.out + a.to_cross.in;
+            })) {
             std::printf("bytes that each rank has moved in %zu steps, counted beside formula\n",
                         steps);
             head("way", first, last);

@@ -71,6 +71,11 @@ TEST_CASE("... of every place, and of the bytes that cross") {
         CHECK_FALSE(print_places(a, 10));
         CHECK_FALSE(print_accounts({account(), a}, 10));
     }
+    rank_account skipped = account(); // all steps: gradients have left, no weights came
+    skipped.crossed = skipped.to_cross = {12, 0};
+    CHECK(print_accounts({skipped, skipped}, 10));
+    skipped.crossed.out += 1;
+    CHECK_FALSE(print_accounts({skipped, skipped}, 10));
 }
 
 TEST_CASE("accounts travel between ranks as they are") {
