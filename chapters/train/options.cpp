@@ -403,10 +403,15 @@ void check_device(const CLI::App& app, const options& o, const mpt::launch& plac
            "the host does not know when the device does what; use the device's own profiler");
 }
 
-// Bytes a parameter in files, of all ranks together: master, m, v, and weights.
+// Bytes a parameter in files, of all ranks together: master, m and v as far as the optimizer keeps
+// them, and weights.
 int file_bytes(const options& o) {
+    const auto keeps = optimizer(o).kind();
+    const int moments = keeps == mpt::optimizer_kind::momentum ? 1
+                        : keeps == mpt::optimizer_kind::sgd    ? 0
+                                                               : 2;
     const int weight = o.precision == "fp16" || o.precision == "bf16" ? 2 : 4;
-    return 12 + (weights_in_files(o) ? weight : 0);
+    return 4 * (1 + moments) + (weights_in_files(o) ? weight : 0);
 }
 
 // States outside of the device: of which optimizers, and where.

@@ -116,6 +116,8 @@ bad_input)
     refused 2 'fast disk with 12 bytes a parameter free' "$train" --offload file --offload-dir nowhere --zero 2
     refused 2 'fast disk with 14 bytes a parameter free' "$train" --offload file --offload-dir nowhere --zero 3
     refused 2 'fast disk with 16 bytes a parameter free' "$train" --offload file --offload-dir nowhere --zero 3 --precision tf32
+    refused 2 'fast disk with 8 bytes a parameter free' "$train" --offload file --offload-dir nowhere --optimizer sgd
+    refused 2 'fast disk with 4 bytes a parameter free' "$train" --offload file --offload-dir nowhere --optimizer sgd --momentum 0
     : >plain; refused 2 '--offload-dir plain: is no folder' "$train" --offload file --offload-dir plain
     refused 1 'states /proc/rank0-piece0.states: cannot be made (' "$train" --data "$corpus" --offload file --offload-dir /proc
     refused 1 'weights /proc/rank0-unit0.weights: cannot be made (' "$train" --data "$corpus" --zero 3 --offload file --offload-dir /proc
