@@ -31,7 +31,7 @@ static void take_gpu(const struct mpt::launch& place) {
 
 // Throws on every rank where one was started with other options: it would send what nobody expects.
 static void check_same_options(const options& o, mpt::communicator& comm) {
-    std::string all = o.reduce + ' ' + o.from + ' ' + std::to_string(o.zero) + ' ' +
+    std::string all = o.reduce + ' ' + o.from + ' ' + o.init + ' ' + std::to_string(o.zero) + ' ' +
                       std::to_string(o.stop_after) + ' ' + std::to_string(o.resume) + ' ' +
                       std::to_string(o.sample_tokens) + ' ' + o.prompt + ' ' + o.sums;
     for (const auto& [name, value] : lasting(o)) all += ' ' + name + '=' + value;
