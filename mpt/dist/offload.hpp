@@ -127,20 +127,25 @@ public:
     void copy_to(const packed_states<W>& all) {
         require_whole();
         each(false, [&](const block& b, const state_part<W>& s) {
-            std::copy_n(s.master.data(), s.master.size(), all.master.begin() + long(b.packed));
-            std::copy_n(s.m.data(), s.m.size(), all.m.begin() + long(b.packed));
-            std::copy_n(s.v.data(), s.v.size(), all.v.begin() + long(b.packed));
+            std::copy_n(s.master.data(), s.master.size(), part(all.master, b).begin());
+            std::copy_n(s.m.data(), s.m.size(), part(all.m, b).begin());
+            std::copy_n(s.v.data(), s.v.size(), part(all.v, b).begin());
         });
     }
     void copy_from(const packed_states<const W>& all) {
         each(true, [&](const block& b, const state_part<W>& s) {
-            std::copy_n(all.master.begin() + long(b.packed), s.master.size(), s.master.data());
-            std::copy_n(all.m.begin() + long(b.packed), s.m.size(), s.m.data());
-            std::copy_n(all.v.begin() + long(b.packed), s.v.size(), s.v.data());
+            std::copy_n(part(all.master, b).begin(), s.master.size(), s.master.data());
+            std::copy_n(part(all.m, b).begin(), s.m.size(), s.m.data());
+            std::copy_n(part(all.v, b).begin(), s.v.size(), s.v.data());
         });
     }
 
 private:
+    // A part of a packed array; of one that is not kept: nothing, and not behind a nullptr.
+    template <class E>
+    static std::span<E> part(std::span<E> all, const block& b) {
+        return all.empty() ? all : all.subspan(b.packed, b.size());
+    }
     template <class F>
     void each(bool changes, F f) {
         if (changes) whole_ = false;
