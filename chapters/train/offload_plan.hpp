@@ -19,7 +19,7 @@
 /// When gradients leave the device, to meet the optimizer's states on the host.
 enum class departure {
     never,    // --offload none
-    by_unit,  // one rank: as backward makes them; the device has room for three units
+    by_unit,  // one rank, no --zero: as backward makes them; the device has room for three units
     by_micro, // ranks that reduce each of several micro-batches: into sums on the host; with
               // weights in files those of a single one, too: nothing of the model stays
     by_window // else what this rank owns of the sums over ranks, when they are there
@@ -76,7 +76,8 @@ inline std::size_t planned_fetches(const mpt::strategy_sizes& n, std::size_t fir
 }
 //! [moved]
 
-/// Elements of the largest unit, or of a rank's largest shard of one.
+/// Elements of the largest piece that a rank updates: its shard of a unit. In ddp all shards are
+/// pieces of its own, and the first of a unit is the largest.
 inline std::size_t largest_owned(const mpt::partition& cut, int stage, int rank) {
     std::size_t most = 0;
     for (int u = 0; u < cut.units(); ++u) most = std::max(most, cut.owned(u, stage > 0 ? rank : 0));

@@ -47,7 +47,8 @@ struct gradients_away {
     mpt::buffer<float> sum;
 
 private:
-    // By memcpy, as the arena of a CPU lies in the same memory; weights' bars are offload's own.
+    // By memcpy, as the arena of a CPU lies in the same memory; new weights' bars are those of
+    // device_weights.hpp.
     static mpt::transfer_calls calls(mpt::trace* seen) {
         mpt::transfer_calls c;
         c.out = [seen](void* to, const void* from, std::size_t n) {

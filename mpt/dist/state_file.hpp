@@ -32,7 +32,7 @@ namespace mpt {
 
 /// What a record is about; equal fields are what a reader demands.
 struct record_id {
-    std::string what;          // "fp32 master, m, v of h.0.ln_1.weight", to 71 characters
+    std::string what;          // "states of h.0.ln_1.weight", in the file to 71 characters
     std::size_t number = 0;    // of the record, in its file
     std::uint64_t written = 0; // times: 1 after the first
 };

@@ -7,9 +7,11 @@
 ///          the arena and the rest, with CUDA by copies in a stream of their own: what is started
 ///          is done in its turn, and its memory belongs to it until its handle was waited for.
 /// Costs    a thread; bytes are counted, each way: a step's are 2 M + 2 a parameter where
-///          gradients leave every micro-batch, else 4 + 2 (fp32 sums), 2 + 2 for a window of one
+///          gradients leave every micro-batch, else 4 + 2 (fp32 sums), 2 + 2 for a window of one;
+///          where weights are fetched (weight_place.hpp) 4 M bytes come in, not 2
 /// Breaks   memory that is reused before wait(): torn gradients, in some steps, on some machines
-/// See      leaving_rank.hpp, host_sums.hpp, offload.hpp (users), tests/dist/offload_test.cpp
+/// See      leaving_rank.hpp, host_sums.hpp, device_weights.hpp, host_weights.hpp,
+///          file_weights.hpp (users), tests/dist/offload_test.cpp
 #pragma once
 #include "mpt/base/device_span.hpp" // device_span, device_view
 #include "mpt/base/error.hpp"       // check

@@ -64,7 +64,7 @@ template <class T>
 class weight_place : public weight_target<T> {
 public:
     /// Copies this rank's shard of the unit to `to`, on the device, padded; returns when it is
-    /// there. Elements that nobody owns are not written.
+    /// there. Elements that nobody owns are NaN then, or as they were.
     virtual void fetch(int unit, device_span<T> to) = 0;
     /// The unit will be fetched soon, as far as is known: a place that is slow begins.
     virtual void expect(int) {}

@@ -253,7 +253,7 @@ struct impatient {
     std::function<void()> before;
 };
 
-// The first half of a job (the write) comes after the second: done a job late.
+// Every ninth job, a write and the read behind it, is done a job late.
 struct late_writes {
     handle start(std::function<void()> work, std::function<void()>) {
         if (++jobs % 9 == 0) { // this one waits until after the next

@@ -46,7 +46,7 @@ struct folder {
     std::string path;
 };
 
-/// Tensors at the edges of blocks, parts and pages, in three units.
+/// Tensors at the edges of blocks, parts and pages, in four units.
 inline layout edges() {
     layout map;
     map.add_unit("first");
