@@ -233,8 +233,8 @@ void add_options(CLI::App& app, options& o) {
 
     app.add_option("--offload", o.offload,
                    "keep what the optimizer keeps, and gradients, outside of the device: host (its "
-                   "memory), file (in --offload-dir, with --zero 3 weights, too; a few MB of "
-                   "memory); none. The same bits; may be another on resume")
+                   "memory), file (in --offload-dir, with --zero 3 weights, too; gradients in the "
+                   "host's memory); none. The same bits; may be another on resume")
         ->check(CLI::IsMember({"none", "host", "file"}))
         ->group(machine)
         ->capture_default_str();
