@@ -80,13 +80,18 @@ public:
         kept_ = unit;
     }
 
+    device_span<T> collect(gradients<T>& grads, int unit) override {
+        backward_ = true;
+        return zero2<T, On>::collect(grads, unit);
+    }
+
     void ready(gradients<T>& grads, int unit, int micro) override {
         zero2<T, On>::ready(grads, unit, micro);
         if (!this->order_.between()) return;
         if (learned_.empty() || seen_.size() < learned_.size()) // longer: with passes beside it
             learned_ = seen_;
         seen_.clear();
-        lost_ = false;
+        lost_ = backward_ = false;
     }
 
     owned_gradients<T> finish(gradients<T>& grads) override {
@@ -151,23 +156,26 @@ private:
         drop(coming_);
     }
 
-    // A unit is acquired.
+    // A unit is acquired. Behind a pass without backward (a validation) the next forward begins as
+    // backward would, with unit 0: that it is none is seen by what was collected.
     void follow(int unit) {
-        seen_.push_back(unit);
+        seen_.push_back(2 * unit + (backward_ ? 1 : 0));
         const std::size_t at = seen_.size();
-        lost_ = lost_ || at > learned_.size() || learned_[at - 1] != unit;
+        lost_ = lost_ || at > learned_.size() || learned_[at - 1] != seen_.back();
     }
     // The n-th that will be acquired after it, as far as is known.
     int behind(int n) const {
         const std::size_t at = seen_.size() + std::size_t(n) - 1;
-        return !lost_ && at < learned_.size() ? learned_[at] : none;
+        return !lost_ && at < learned_.size() ? learned_[at] / 2 : none;
     }
 
     weight_place<T>* away_; // nullptr: here
     std::vector<room> rooms_;
     int kept_ = none;                 // released last
     int coming_ = none;               // gathered ahead
-    std::vector<int> learned_, seen_; // units in the order acquired: a micro-batch's, this one's
+    std::vector<int> learned_, seen_; // units in the order acquired: a micro-batch's, this one's;
+                                      // times 2, and 1 more in backward
+    bool backward_ = false;           // of this one has begun
     bool lost_ = false;               // this one's order is another
 };
 

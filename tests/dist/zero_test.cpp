@@ -233,6 +233,45 @@ TEST_CASE("zero3: over an update nothing that was gathered is kept") {
     });
 }
 
+TEST_CASE("zero3: behind a pass without backward nothing is gathered for one") {
+    const layout map = three_units();
+    run_ranks(2, [&](communicator& comm) {
+        rig::machine m(1);
+        staged<float> r(m.on, map, comm, m.mem, {3});
+        for (const piece<float>& p : r.s->mine(r.weights.span()))
+            std::fill_n(p.data.data(), p.data.size(), 1.0f);
+        const auto use = [&](int u) {
+            r.s->acquire(r.weights.span(), u);
+            r.s->release(u);
+        };
+        const auto forward = [&] { // as a GPT's, whose head is in unit 0
+            for (const int u : {0, 1, 2, 0}) use(u);
+        };
+        const auto step = [&] {
+            forward();
+            const device_span<float> around = r.s->collect(r.grads, 0);
+            use(0);
+            for (int u = 2; u >= 0; --u) {
+                if (u > 0) use(u);
+                const device_span<float> to = u > 0 ? r.s->collect(r.grads, u) : around;
+                std::fill_n(to.data(), to.size(), 1.0f);
+                r.s->ready(r.grads, u, 0);
+            }
+            r.s->finish(r.grads);
+            r.s->publish(r.weights.span());
+        };
+        const auto gathers = [&](const auto& what) {
+            const auto before = comm.sent.of(verb::all_gather).calls;
+            what();
+            return comm.sent.of(verb::all_gather).calls - before;
+        };
+        CHECK(gathers(step) == 6); // each unit twice: unit 0 stays from forward's end to backward
+        CHECK(gathers(step) == 6); // ... in an order that is known
+        CHECK(gathers(forward) == 4);
+        CHECK(gathers(step) == 5); // unit 0 is there still, and the last one is not expected
+    });
+}
+
 TEST_CASE("micro-gradients 1 to 4 here and 5 to 8 there: their mean is 4.5, in every stage") {
     layout map;
     map.add_unit("unit");

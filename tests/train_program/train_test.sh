@@ -865,6 +865,8 @@ ranks)
     six $overflows --ranks 3 --zero 3 --out default3; like 3every0 default3
     # units that a validation has gathered are not gathered again: the table knows
     six $overflows --ranks 3 --zero 3 --validate-every 2 --out often; equal 'validated in between'
+    six $overflows --ranks 2 --zero 3 --batch 128 --micro-batches 1 --context 8 --steps 4 --validate-every 1 --out one_batch
+    equal 'validated by one batch of each rank'
     six $overflows --ranks 3 --zero 3 --reduce once --out sums
     grep -q '^  zero3 with gradients reduced once a window: each rank holds a whole sum of them, ' err.txt || fail "$(cat err.txt)"; ok
     # other optimizers, and activations that are computed again
