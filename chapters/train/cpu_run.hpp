@@ -171,7 +171,8 @@ int train(const options& given, mpt::communicator& comm) {
     if (told) told->sample_begins();
     if (told || o.zero == 3) // whose ranks gather the weights together
         write_sample(run.model, run.mem, run.strategy,
-                     mpt::device_span<const T>(run.weights.span()), o, bool(told));
+                     mpt::device_span<const T>(run.weights.span()), o, data.vocabulary,
+                     bool(told));
     return 0;
 }
 
@@ -194,6 +195,6 @@ int sample(const options& o) {
     reads.read();
     mpt::buffer<T> weights(mem, mpt::kind::weights, low.size(), "weights");
     ops.copy_to_device(weights.span(), std::span<const T>(low));
-    write_sample(model, mem, strategy, mpt::device_span<const T>(weights.span()), o);
+    write_sample(model, mem, strategy, mpt::device_span<const T>(weights.span()), o, vocabulary);
     return 0;
 }

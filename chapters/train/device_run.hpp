@@ -336,6 +336,7 @@ int train_on_device(const options& given, mpt::communicator& comm) {
     if (told) told->sample_begins();
     if (told || o.zero == 3) // whose ranks gather the weights together
         write_sample(run.model, run.mem, run.strategy,
-                     mpt::device_span<const T>(run.weights.span()), o, bool(told));
+                     mpt::device_span<const T>(run.weights.span()), o, data.vocabulary,
+                     bool(told));
     return 0;
 }

@@ -22,6 +22,7 @@ struct sampling {
     int top_k = 40;           // 0: all
     std::uint64_t seed = 1;
     mpt::checkpointing plan = {}; // of the activations, as in training: they fit where those did
+    int words = 0;                // drawn are tokens below it, those of the data; 0: all
 };
 
 /// A token drawn from softmax(logits / temperature) among the top_k likeliest.
@@ -62,7 +63,7 @@ void generate(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& strat
     model.ops.copy_to_device(targets.span(),
                              std::vector<int>(std::size_t(context), mpt::ignored_target));
     std::vector<T> last(std::size_t(V), T{});
-    std::vector<float> logits(std::size_t(V), 0);
+    std::vector<float> logits(std::size_t(how.words > 0 ? how.words : V), 0);
     for (int i = 0; i < how.tokens; ++i) {
         // The latest tokens, then padding: attention is causal, so nothing before it sees it.
         const std::size_t used = std::min(text.size(), std::size_t(context));
@@ -73,32 +74,32 @@ void generate(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& strat
                       acts);
         model.ops.copy_to_host(last,
                                acts.logits.subspan((used - 1) * std::size_t(V), std::size_t(V)));
-        std::transform(last.begin(), last.end(), logits.begin(),
+        std::transform(last.begin(), last.begin() + std::ptrdiff_t(logits.size()), logits.begin(),
                        [](T x) { return float(mpt::widen(x)); });
         text.push_back(draw_token(logits, how, i));
         each(text.back());
     }
 }
 
-/// The tokens of a prompt: the bytes of a text, or the numbers of GPT-2 tokens.
-inline std::vector<int> prompt_tokens(const std::string& prompt, int vocabulary) {
+/// The tokens of a prompt: the bytes of a text, or the numbers of GPT-2 tokens. words: of the data.
+inline std::vector<int> prompt_tokens(const std::string& prompt, int words) {
     std::vector<int> tokens;
-    if (vocabulary <= 256) {
+    if (words <= 256) {
         for (const char c : prompt) tokens.push_back(int(static_cast<unsigned char>(c)));
         mpt::check(!tokens.empty(), "--prompt: is empty; give at least one character");
         return tokens;
     }
     if (prompt == options().prompt) return {50256}; // nothing was asked for: GPT-2's "end of text"
-    std::istringstream words(prompt);
-    for (std::string word; words >> word;) {
+    std::istringstream numbers(prompt);
+    for (std::string word; numbers >> word;) {
         int token = -1;
         const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), token);
         mpt::check(failed == std::errc() && end == word.data() + word.size() && token >= 0 &&
-                       token < vocabulary,
+                       token < words,
                    "--prompt: ", word,
                    " is no GPT-2 token; this model was trained on token numbers, give "
                    "numbers below ",
-                   vocabulary);
+                   words);
         tokens.push_back(token);
     }
     mpt::check(!tokens.empty(), "--prompt: is empty; give at least one token number");
@@ -106,22 +107,23 @@ inline std::vector<int> prompt_tokens(const std::string& prompt, int vocabulary)
 }
 
 /// The prompt and what the model makes of it, on stdout: text, or numbers where tokens are GPT-2's.
-/// aloud: false: a rank that only takes part.
+/// words: of the data; a model may have more rows. aloud: false: a rank that only takes part.
 template <class T, class Ops>
 void write_sample(mpt::gpt<T, Ops>& model, mpt::memory& mem, mpt::strategy<T>& strategy,
-                  mpt::device_span<const T> weights, const options& o, bool aloud = true) {
+                  mpt::device_span<const T> weights, const options& o, int words,
+                  bool aloud = true) {
     if (o.sample_tokens == 0) return;
-    const bool text = model.config.vocabulary <= 256;
+    const bool text = words <= 256;
     const auto put = [&](int token) {
         if (!aloud) return;
         text ? void(std::putchar(token)) : void(std::printf("%d ", token));
         std::fflush(stdout);
     };
-    const std::vector<int> prompt = prompt_tokens(o.prompt, model.config.vocabulary);
+    const std::vector<int> prompt = prompt_tokens(o.prompt, words);
     for (const int token : prompt) put(token);
     generate(model, mem, strategy, weights, prompt,
              {o.sample_tokens, o.temperature, o.top_k, o.seed,
-              mpt::checkpointing::parse(o.checkpointing, o.layers)},
+              mpt::checkpointing::parse(o.checkpointing, o.layers), words},
              put);
     if (aloud) std::putchar('\n');
 }

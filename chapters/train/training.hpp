@@ -558,6 +558,7 @@ void begin(training<T, Machine>& run) {
 /// rank 0 alone touches.
 template <class T, class Machine>
 void start(training<T, Machine>& run, state& now, options& o) {
+    if (o.sample_tokens > 0) prompt_tokens(o.prompt, run.data.vocabulary); // now, not at the end
     if (o.resume) {
         load(run, now, o.from);
         if (run.comm.rank() != 0) return;

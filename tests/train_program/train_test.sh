@@ -482,6 +482,12 @@ tokens)
     "$sample" run --prompt '257 300' --tokens 3 >s.txt 2>err.txt || fail "$(cat err.txt)"
     grep -q '^257 300 [0-9]* [0-9]* [0-9]* $' s.txt || fail "sample: $(cat s.txt)"; ok
     refused 1 'text is no GPT-2 token' "$sample" run --prompt 'text'
+    refused 1 'text is no GPT-2 token' "$train" --data good.bin $small --prompt text --out spoken
+    [ ! -e spoken ] || fail 'a refused run left its folder'; ok
+    # rows that no byte of a text is of: it is text all the same
+    "$train" --data "$corpus" $small --vocabulary 300 --out wide >out.txt 2>err.txt || fail "$(cat err.txt)"
+    sed -n '/^sample$/,$p' out.txt | grep -q '^The ' || fail "no sample: $(cat out.txt)"; ok
+    "$sample" wide --tokens 3 >s.txt 2>err.txt && grep -q '^The ' s.txt || fail "sample: $(cat err.txt s.txt)"; ok
     refused 1 'magic.bin' "$train" --data magic.bin $small
     refused 1 'version.bin' "$train" --data version.bin $small
     refused 1 'size.bin' "$train" --data size.bin $small
