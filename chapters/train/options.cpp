@@ -359,15 +359,20 @@ void check_values(const options& o) {
     }
 }
 
-// Options of --scaler deepspeed where nothing would listen to them.
+// Options of a scaler, or of --scaler deepspeed, where nothing would listen to them.
 void check_scaler(const CLI::App& app, const options& o) {
     for (const char* name : {"--scale-hysteresis", "--scale-consecutive-hysteresis"})
         mpt::check(app.count(name) == 0 || o.scaler == "deepspeed", name, ": --scaler ", o.scaler,
                    " has no hysteresis; add --scaler deepspeed");
-    mpt::check(o.scaler != "deepspeed" || !fixed_scale(o),
-               "--scaler deepspeed: the scale is fixed ",
-               o.scale.empty() ? "at 1 with --precision " + o.precision : "by --scale " + o.scale,
-               " and nobody moves it; add --scale dynamic");
+    const auto has_mover = [&](const std::string& what) {
+        mpt::check(!fixed_scale(o), what, ": the scale is fixed ",
+                   o.scale.empty() ? "at 1 with --precision " + o.precision
+                                   : "by --scale " + o.scale,
+                   " and nobody moves it; add --scale dynamic");
+    };
+    if (o.scaler == "deepspeed") has_mover("--scaler deepspeed");
+    for (const char* name : {"--scale-start", "--scale-min", "--scale-interval"})
+        if (app.count(name) > 0) has_mover(name);
 }
 
 // Options that a device has nothing for.

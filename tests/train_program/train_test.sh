@@ -77,6 +77,9 @@ bad_input)
     refused 2 '--scale-consecutive-hysteresis: --scaler grad has no' "$train" --scale-consecutive-hysteresis
     refused 2 '--scaler deepspeed: the scale is fixed at 1 with --precision bf16' "$train" --scaler deepspeed --precision bf16
     refused 2 '--scaler deepspeed: the scale is fixed by --scale 8' "$train" --scaler deepspeed --scale 8
+    refused 2 '--scale-start: the scale is fixed at 1 with --precision tf32' "$train" --scale-start 1024 --precision tf32
+    refused 2 '--scale-min: the scale is fixed by --scale 8' "$train" --scale 8 --scale-min 1
+    refused 2 '--scale-interval: the scale is fixed at 1' "$train" --scale-interval 9 --precision bf16
     refused 2 '--scale-min 0: --scaler deepspeed has a floor' "$train" --scaler deepspeed --scale-min 0
     refused 2 '--scale-hysteresis 0: wanted 1 or more' "$train" --scaler deepspeed --scale-hysteresis 0
     refused 2 '--scale-interval -1: wanted 0 or more' "$train" --scale-interval -1
