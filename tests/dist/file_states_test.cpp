@@ -7,13 +7,12 @@
 
 #include <atomic>
 #include <cerrno>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 
 using namespace mpt;
+using rig::bytes_of, rig::overwrite;
 using rig::refusal;
 using rig::says;
 
@@ -69,16 +68,6 @@ std::vector<std::string> paths(const std::string& folder) { // of the four units
     for (int i = 0; i < 4; ++i)
         p.push_back(folder + "/rank0-piece" + std::to_string(i) + ".states");
     return p;
-}
-std::string bytes_of(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-// Into the same file: a new one under its name would be nobody's.
-void overwrite(const std::string& path, const std::string& bytes, std::size_t at = 0) {
-    std::fstream out(path, std::ios::in | std::ios::out | std::ios::binary);
-    out.seekp(long(at));
-    out.write(bytes.data(), long(bytes.size()));
 }
 
 // What a run says to damage that is done after its first step. Until then, and in every step that

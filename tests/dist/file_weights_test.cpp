@@ -12,12 +12,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <mutex>
 
 using namespace mpt;
 using rig::away_rank;
+using rig::bytes_of, rig::overwrite;
 using rig::refusal;
 using rig::says;
 
@@ -25,16 +25,6 @@ namespace {
 
 constexpr int ranks = 3;
 
-std::string bytes_of(const std::string& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-// Into the same file: a new one under its name would be nobody's.
-void overwrite(const std::string& path, const std::string& bytes, std::size_t at = 0) {
-    std::fstream out(path, std::ios::in | std::ios::out | std::ios::binary);
-    out.seekp(long(at));
-    out.write(bytes.data(), long(bytes.size()));
-}
 std::string path_of(const std::string& folder, int rank, int unit) {
     return join(folder, "/rank", rank, "-unit", unit, ".weights");
 }

@@ -14,6 +14,8 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -45,6 +47,18 @@ struct folder {
     }
     std::string path;
 };
+
+/// What is in a file.
+inline std::string bytes_of(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+/// Damage, into the same file: a new one under its name would be nobody's.
+inline void overwrite(const std::string& path, const std::string& bytes, std::size_t at = 0) {
+    std::fstream out(path, std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(long(at));
+    out.write(bytes.data(), long(bytes.size()));
+}
 
 /// Tensors at the edges of blocks, parts and pages, in four units.
 inline layout edges() {
