@@ -3,7 +3,7 @@
 //
 // broken: --steps 20 --seed-sum => [FAILS] 0 of 24 gradients agree
 // broken: --steps 20 --lr 1e30 => loss is NaN
-// cuda: --steps 20 --rows 32
+// cuda: --steps 60 --rows 64
 // broken: --steps 1 => [FAILS] the held-out loss is below the unigram entropy
 #include "common/args.hpp"     // arguments: the flags
 #include "common/claims.hpp"   // claims: what is proved
