@@ -24,6 +24,9 @@
 
 namespace mpt {
 
+template <class Machine>
+concept no_cpu = !std::is_convertible_v<const Machine&, const cpu&>;
+
 template <class T>
 using adamw_state = optimizer_state<T>; // with master, m, v and weights
 
@@ -74,10 +77,9 @@ struct adamw {
 
     /// On a machine that is no CPU: the same bits, by the adamw_update() that comes with its
     /// operations (kernel_pass.hpp).
-    template <class Machine, class T>
-    requires(!std::is_convertible_v<const Machine&, const cpu&>) void step(
-        const Machine& on, const layout& map, const optimizer_state<T>& own,
-        const owned_gradients<T>& grads, double factor, double lr) {
+    template <no_cpu Machine, class T>
+    void step(const Machine& on, const layout& map, const optimizer_state<T>& own,
+              const owned_gradients<T>& grads, double factor, double lr) {
         grads.visit([&](const auto& g) { check_step("adamw", map, own, g, factor, lr, 2); });
         check_adam("adamw", *this);
         ++applied;

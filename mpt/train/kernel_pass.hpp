@@ -19,7 +19,6 @@
 #include "mpt/train/adamw.hpp"     // adam_numbers, check_step
 #include "mpt/train/inspect.hpp"   // health
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
