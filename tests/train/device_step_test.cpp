@@ -301,6 +301,23 @@ TEST_CASE_TEMPLATE("the host decides: the same finding, and the loops' bits", T,
     }
 }
 
+TEST_CASE("where the first bad one lies is said in the flat buffer, behind a gap, too") {
+    device_queue q;
+    memory mem(0, device_memory(), pinned_memory());
+    const kernel_ops ops(q, mem, inspect_scratch(1000));
+    std::vector<float> x = checks::numbers<float>(1000, 3, 0.1);
+    x[300] = x[700] = INFINITY; // the first one is nobody's
+    arrays there(ops, mem);
+    const device_span<const float> all(there.at(x));
+    owned_gradients<float> g;
+    g.micro = {{all.subspan(0, 100), 0}, {all.subspan(600, 300), 600}};
+    const health h = inspect(ops, g);
+    CHECK(h.first_bad == 700);
+    CHECK(h.bad == 1);
+    CHECK(h.count == 400);
+    CHECK(h.squares.size() == 2);
+}
+
 TEST_CASE("pieces side by side are one; with a gap they are not") {
     float x[20];
     const pieces<float> apart{{{x, 5}, 0}, {{x + 5, 5}, 5}, {{x + 12, 3}, 10}, {{x + 15, 2}, 20}};
